@@ -1,0 +1,212 @@
+//! Where the figures go: a table for people, JSON for machines.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
+use crate::measure::{Figure, Outcome, Plan};
+use crate::row::{Against, Row, Side};
+
+pub(crate) fn list(rows: &[Row]) {
+    let width = widest(rows.iter().map(|row| row.id));
+    for row in rows {
+        println!("{:width$}  {}", row.id, row.about);
+    }
+}
+
+/// Prints a row as soon as it is measured, so that a long run can be watched.
+pub(crate) struct Table {
+    name_width: usize,
+}
+
+const BAR_WIDTH: usize = 43;
+
+impl Table {
+    pub(crate) fn begin(rows: &[Row], plan: &Plan) -> Table {
+        let name_width = widest(rows.iter().map(|row| row.id));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        println!(
+            "medians of {} rounds of {} ms, {cores} cores; best = ours / best peer, below 1 is faster",
+            plan.rounds,
+            plan.sample.as_millis()
+        );
+        println!(
+            "{:name_width$}  unit   {:>7}  {:>15}  {:>6}  {:BAR_WIDTH$}  peers",
+            "row", "ours", "p10..p90", "best", "bar"
+        );
+        Table { name_width }
+    }
+
+    pub(crate) fn line(&self, outcome: &Outcome) {
+        let ours = outcome.ours();
+        println!(
+            "{:name_width$}  {:5}  {:>7}  {:>15}  {:>6}  {:BAR_WIDTH$}  {}",
+            outcome.row.id,
+            outcome.row.unit,
+            compact(ours.median),
+            ours.spread_in_words(),
+            outcome.ratio_to_best().map_or("-".into(), |ratio| format!("{ratio:.2}")),
+            outcome.verdict().map_or("-".into(), |verdict| verdict.in_words()),
+            outcome.others_in_words(),
+            name_width = self.name_width,
+        );
+    }
+
+    pub(crate) fn end(&self, outcomes: &[Outcome]) {
+        let verdicts: Vec<Verdict> = outcomes.iter().filter_map(Outcome::verdict).collect();
+        let met = verdicts.iter().filter(|verdict| verdict.met).count();
+        println!("{met} of {} bars met", verdicts.len());
+        if let Some(reason) = crate::java::absence() {
+            println!("without Java: {reason}");
+        }
+    }
+}
+
+pub(crate) fn write_json(outcomes: &[Outcome], mut file: File) -> io::Result<()> {
+    let rows: Vec<Value> = outcomes.iter().map(Outcome::to_json).collect();
+    serde_json::to_writer_pretty(&mut file, &json!({ "rows": rows }))?;
+    writeln!(file)
+}
+
+/// How ours stands to its bar.
+struct Verdict {
+    against: String,
+    at_most: f64,
+    ratio: f64,
+    /// The bar on ours' spread, and the spread.
+    spread: Option<(f64, f64)>,
+    met: bool,
+}
+
+impl Verdict {
+    /// "0.83 x saa <= 0.95 met": the ratio, to whom, what it may be at most.
+    fn in_words(&self) -> String {
+        let met = if self.met { "met" } else { "MISSED" };
+        let spread = self.spread.map_or(String::new(), |(at_most, spread)| {
+            format!(", p90/p10 {spread:.1} <= {at_most}")
+        });
+        format!("{:.2} x {} <= {}{spread} {met}", self.ratio, self.against, self.at_most)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut bar = json!({
+            "against": self.against,
+            "at_most": self.at_most,
+            "ratio": rounded(self.ratio),
+            "met": self.met,
+        });
+        if let Some((at_most, spread)) = self.spread {
+            bar["spread_at_most"] = at_most.into();
+            bar["spread"] = rounded(spread);
+        }
+        bar
+    }
+}
+
+impl Figure {
+    /// With the spread where the median alone would mislead.
+    fn in_words(&self) -> String {
+        let median = compact(self.median);
+        match self.ninetieth_percentile > 2.0 * self.tenth_percentile {
+            true => format!("{} {median} ({})", self.name, self.spread_in_words()),
+            false => format!("{} {median}", self.name),
+        }
+    }
+
+    fn spread_in_words(&self) -> String {
+        let (low, high) = (self.tenth_percentile, self.ninetieth_percentile);
+        format!("{}..{}", compact(low), compact(high))
+    }
+}
+
+impl Outcome<'_> {
+    fn ours(&self) -> &Figure {
+        let ours = self.figures.iter().find(|figure| figure.side == Side::Ours);
+        ours.expect("every row has a contestant of ours")
+    }
+
+    fn of(&self, side: Side) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(move |figure| figure.side == side)
+    }
+
+    /// None where ours has no peer.
+    fn ratio_to_best(&self) -> Option<f64> {
+        Some(self.ours().median / best(self.of(Side::Peer))?.median)
+    }
+
+    /// None where the row has no bar, or the peer it names is not there.
+    fn verdict(&self) -> Option<Verdict> {
+        let bar = self.row.bar.as_ref()?;
+        let (against, figure) = match bar.against {
+            Against::Limit(figure) => (format!("{figure} {}", self.row.unit), figure),
+            Against::Contestant(name) => self.standard(&[name])?,
+            Against::BestOf(names) => self.standard(names)?,
+        };
+        let ours = self.ours();
+        let ratio = ours.median / figure;
+        let spread =
+            bar.spread.map(|at_most| (at_most, ours.ninetieth_percentile / ours.tenth_percentile));
+        let met = ratio <= bar.at_most && spread.is_none_or(|(at_most, spread)| spread <= at_most);
+        Some(Verdict { against, at_most: bar.at_most, ratio, spread, met })
+    }
+
+    fn standard(&self, names: &[&str]) -> Option<(String, f64)> {
+        let best = best(self.figures.iter().filter(|figure| names.contains(&figure.name)))?;
+        Some((best.name.to_owned(), best.median))
+    }
+
+    fn others_in_words(&self) -> String {
+        let peers: Vec<String> = self.of(Side::Peer).map(Figure::in_words).collect();
+        let siblings: Vec<String> = self.of(Side::Sibling).map(Figure::in_words).collect();
+        match siblings.is_empty() {
+            true => peers.join(", "),
+            false => format!("{}; also ours: {}", peers.join(", "), siblings.join(", ")),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let ours = self.ours();
+        let medians = |side| -> Map<String, Value> {
+            self.of(side).map(|figure| (figure.name.to_owned(), rounded(figure.median))).collect()
+        };
+        let mut row = json!({
+            "id": self.row.id,
+            "unit": self.row.unit,
+            "ours": rounded(ours.median),
+            "spread": [rounded(ours.tenth_percentile), rounded(ours.ninetieth_percentile)],
+            "peers": medians(Side::Peer),
+            "ratio_to_best": self.ratio_to_best().map(rounded),
+        });
+        // Absent, not null: a row without a bar, or whose bar names a peer that is not here.
+        if let Some(verdict) = self.verdict() {
+            row["bar"] = verdict.to_json();
+        }
+        let siblings = medians(Side::Sibling);
+        if !siblings.is_empty() {
+            row["also_ours"] = siblings.into();
+        }
+        row
+    }
+}
+
+fn best<'outcome>(figures: impl Iterator<Item = &'outcome Figure>) -> Option<&'outcome Figure> {
+    figures.min_by(|left, right| left.median.total_cmp(&right.median))
+}
+
+fn widest<'row>(names: impl Iterator<Item = &'row str>) -> usize {
+    names.map(str::len).max().unwrap_or(0)
+}
+
+fn compact(figure: f64) -> String {
+    if figure < 100.0 && figure.fract() != 0.0 {
+        format!("{figure:.1}")
+    } else {
+        format!("{figure:.0}")
+    }
+}
+
+/// Three decimals: what lies below is noise.
+fn rounded(figure: f64) -> Value {
+    json!((figure * 1000.0).round() / 1000.0)
+}

@@ -1,0 +1,123 @@
+//! What is compared: rows, the contestants of a row, and the bar ours should clear.
+
+use std::time::Duration;
+
+/// One line of the table: the same work for ours and every peer.
+pub(crate) struct Row {
+    pub(crate) id: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) bar: Option<Bar>,
+    /// How many times the usual number of rounds; above one where figures are bimodal.
+    pub(crate) patience: usize,
+    /// Sets the contestants up. Called when the row's turn comes, not before: some
+    /// queue 100 000 requests first, or start a Java machine.
+    pub(crate) contestants: Box<dyn Fn() -> Vec<Contestant>>,
+}
+
+impl Row {
+    /// A row measured in nanoseconds.
+    pub(crate) fn new(
+        id: &'static str,
+        about: &'static str,
+        contestants: impl Fn() -> Vec<Contestant> + 'static,
+    ) -> Row {
+        Row { id, about, unit: "ns", bar: None, patience: 1, contestants: Box::new(contestants) }
+    }
+
+    pub(crate) fn unit(self, unit: &'static str) -> Row {
+        Row { unit, ..self }
+    }
+
+    pub(crate) fn bar(self, bar: Bar) -> Row {
+        Row { bar: Some(bar), ..self }
+    }
+
+    pub(crate) fn patience(self, patience: usize) -> Row {
+        Row { patience, ..self }
+    }
+}
+
+pub(crate) struct Contestant {
+    pub(crate) name: &'static str,
+    pub(crate) side: Side,
+    pub(crate) work: Work,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The figure the row is about.
+    Ours,
+    /// Another of ours, shown for comparison.
+    Sibling,
+    Peer,
+}
+
+impl Contestant {
+    pub(crate) fn ours(work: Work) -> Contestant {
+        Contestant { name: "ours", side: Side::Ours, work }
+    }
+
+    pub(crate) fn sibling(name: &'static str, work: Work) -> Contestant {
+        Contestant { name, side: Side::Sibling, work }
+    }
+
+    pub(crate) fn peer(name: &'static str, work: Work) -> Contestant {
+        Contestant { name, side: Side::Peer, work }
+    }
+}
+
+/// Takes one sample and returns its figure in the row's unit.
+pub(crate) enum Work {
+    /// Does so many operations. For costs that vary little.
+    Counted(Box<dyn FnMut(u64) -> f64>),
+    /// Works for about so long. For fights, whose cost per operation jumps by a
+    /// factor of a hundred when the loser begins to park.
+    Timed(Box<dyn FnMut(Duration) -> f64>),
+    /// Not measured but known, such as a size.
+    Known(f64),
+}
+
+impl Work {
+    pub(crate) fn counted(sample: impl FnMut(u64) -> f64 + 'static) -> Work {
+        Work::Counted(Box::new(sample))
+    }
+
+    pub(crate) fn timed(sample: impl FnMut(Duration) -> f64 + 'static) -> Work {
+        Work::Timed(Box::new(sample))
+    }
+}
+
+/// What ours should reach: a ratio to somebody's figure.
+pub(crate) struct Bar {
+    pub(crate) against: Against,
+    pub(crate) at_most: f64,
+    /// The most that ours' 90th percentile may be of its 10th.
+    pub(crate) spread: Option<f64>,
+}
+
+pub(crate) enum Against {
+    Contestant(&'static str),
+    /// The best of these: like is compared with like, fair with fair.
+    BestOf(&'static [&'static str]),
+    /// A figure in the row's unit.
+    Limit(f64),
+}
+
+impl Bar {
+    pub(crate) fn against(name: &'static str, at_most: f64) -> Bar {
+        Bar { against: Against::Contestant(name), at_most, spread: None }
+    }
+
+    pub(crate) fn best_of(names: &'static [&'static str], at_most: f64) -> Bar {
+        Bar { against: Against::BestOf(names), at_most, spread: None }
+    }
+
+    pub(crate) fn limit(figure: f64) -> Bar {
+        Bar { against: Against::Limit(figure), at_most: 1.0, spread: None }
+    }
+
+    pub(crate) fn spread_within(self, spread: f64) -> Bar {
+        Bar { spread: Some(spread), ..self }
+    }
+}

@@ -1,0 +1,18 @@
+//! The shapes of work: what is repeated, by whom, and how it becomes a figure.
+//!
+//! A shape is generic over the primitive and the operation, so that each
+//! contestant gets a compiled loop of its own while all loops are written once.
+//! Primitives are leaked: requests queue on them, threads and tasks share them,
+//! and a benchmark is over before that matters.
+
+pub(crate) mod one_thread;
+pub(crate) mod tasks;
+pub(crate) mod two_threads;
+
+/// Moves a primitive to an address that no neighbour shares: two cache lines, as
+/// processors fetch them in pairs.
+fn settle<P: 'static>(primitive: P) -> &'static P {
+    #[repr(align(128))]
+    struct Apart<P>(P);
+    &Box::leak(Box::new(Apart(primitive))).0
+}

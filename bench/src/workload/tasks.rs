@@ -1,0 +1,86 @@
+//! Tasks on a tokio runtime with two workers.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use super::settle;
+use crate::row::Work;
+
+const WORKERS: usize = 2;
+const CROWD: u64 = 64;
+
+/// One runtime for all rows: its idle workers sleep while others are measured.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let built = Builder::new_multi_thread().worker_threads(WORKERS).build();
+    built.expect("the system allows two more threads")
+});
+
+/// 64 tasks share one primitive; the operation is told the number of the turn.
+/// Nanoseconds per turn of any task.
+pub(crate) fn crowd<P, F>(
+    primitive: P,
+    turn: impl Fn(&'static P, u64) -> F + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let primitive = settle(primitive);
+    Work::counted(move |operations| {
+        let turns = operations.div_ceil(CROWD);
+        let task = move |member| async move {
+            // Numbered differently, so that turns of a special kind do not fall together.
+            for number in member..member + turns {
+                turn(black_box(primitive), number).await;
+            }
+        };
+        let nanoseconds = time(|| (0..CROWD).map(|member| RUNTIME.spawn(task(member))).collect());
+        nanoseconds / (turns * CROWD) as f64
+    })
+}
+
+/// Two tasks and a pair of primitives; each gives on one and takes from the other.
+/// Nanoseconds one way.
+pub(crate) fn ping_pong<P, F>(
+    new: impl Fn() -> P,
+    take: impl Fn(&'static P) -> F + Copy + Send + Sync + 'static,
+    give: impl Fn(&'static P) + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (there, back) = (settle(new()), settle(new()));
+    Work::counted(move |operations| {
+        let trips = operations.div_ceil(2);
+        let serve = async move {
+            for _ in 0..trips {
+                give(there);
+                take(back).await;
+            }
+        };
+        let answer = async move {
+            for _ in 0..trips {
+                take(there).await;
+                give(back);
+            }
+        };
+        time(|| vec![RUNTIME.spawn(serve), RUNTIME.spawn(answer)]) / (trips * 2) as f64
+    })
+}
+
+fn time(spawn: impl FnOnce() -> Vec<JoinHandle<()>>) -> f64 {
+    let begin = Instant::now();
+    let tasks = spawn();
+    RUNTIME.block_on(async {
+        for task in tasks {
+            task.await.expect("a task does not panic");
+        }
+    });
+    begin.elapsed().as_nanos() as f64
+}

@@ -1,0 +1,30 @@
+#![doc = include_str!("lib.md")]
+#![deny(missing_docs)]
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+pub mod policy;
+mod primitive;
+pub mod sync;
+mod synchronizer;
+mod wait;
+
+pub use policy::{Policy, Refusal};
+pub use sync::event::{AutoEvent, Event};
+pub use sync::latch::Latch;
+pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};
+pub use sync::park::Parker;
+pub use sync::promise::{Promise, PromiseError};
+pub use sync::reentrant::{OwnerKey, ReentrantGuard, ReentrantLock};
+pub use sync::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use sync::semaphore::{OwnedPermit, Permit, Semaphore};
+pub use synchronizer::{Held, Synchronizer};
+pub use wait::cancel::{CancelSource, CancelToken};
+pub use wait::request::{Request, WaitError};
+
+pub use policy::{AcquireError, CountError, ReleaseError, TooManyHolds};
+
+/// The parts of a request's type, for those who have to name it.
+pub mod request {
+    pub use crate::synchronizer::{Acquiring, Passing};
+    pub use crate::wait::request::{Handle, Limited, Limits, Operation, Output, Unlimited};
+}

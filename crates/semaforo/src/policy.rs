@@ -1,0 +1,223 @@
+//! What may be granted: pure functions over a small state.
+//!
+//! A [`Policy`] says when a request may be granted and what giving something back does to the
+//! state. It neither blocks nor wakes nor locks. [`Synchronizer`](crate::Synchronizer) drives it:
+//! it adds the queue, blocking and awaiting, time limits, cancellation, fairness and
+//! introspection.
+//!
+//! # A lock with two holders
+//!
+//! ```
+//! use semaforo::{Policy, Synchronizer};
+//! use std::convert::Infallible;
+//!
+//! /// The state is the number of holders.
+//! #[derive(Clone, Copy)]
+//! struct TwoHolders;
+//!
+//! impl Policy for TwoHolders {
+//!     type Ask = ();
+//!     type Give = ();
+//!     type Refusal = Infallible;          // no request is ever turned down
+//!     type Misuse = &'static str;         // but one can give back what one does not hold
+//!
+//!     fn acquire(&self, holders: u64, _: ()) -> Option<u64> {
+//!         (holders < 2).then_some(holders + 1)
+//!     }
+//!     fn release(&self, holders: u64, _: ()) -> Result<u64, &'static str> {
+//!         holders.checked_sub(1).ok_or("nobody holds it")
+//!     }
+//!     fn undo(&self, _: ()) -> Option<()> {
+//!         Some(())                        // a grant is given back by a release
+//!     }
+//! }
+//!
+//! let lock = Synchronizer::new(TwoHolders, 0);
+//! let first = lock.acquire(()).wait();
+//! let second = lock.try_acquire(()).unwrap();
+//! assert!(lock.try_acquire(()).is_none());
+//! drop(first);
+//! let third = lock.acquire(()).wait();
+//! # drop((second, third));
+//! ```
+//!
+//! # A boolean latch
+//!
+//! Nothing is used up by passing an open latch, so there is nothing to give back: `undo` says
+//! `None`, and a grant is final.
+//!
+//! ```
+//! use semaforo::{Policy, Synchronizer};
+//! use std::convert::Infallible;
+//!
+//! #[derive(Clone, Copy)]
+//! struct BooleanLatch;
+//!
+//! impl Policy for BooleanLatch {
+//!     type Ask = ();
+//!     type Give = ();
+//!     type Refusal = Infallible;
+//!     type Misuse = Infallible;
+//!
+//!     fn acquire(&self, open: u64, _: ()) -> Option<u64> {
+//!         (open == 1).then_some(open)
+//!     }
+//!     fn release(&self, _: u64, _: ()) -> Result<u64, Infallible> {
+//!         Ok(1)
+//!     }
+//!     fn undo(&self, _: ()) -> Option<()> {
+//!         None
+//!     }
+//! }
+//!
+//! let latch = Synchronizer::new(BooleanLatch, 0);
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| latch.acquire(()).wait());
+//!     latch.release(()).unwrap();
+//! });
+//! ```
+//!
+//! The policies of this crate's own synchronizers are here too: other drivers can use them.
+
+mod counting;
+mod gate;
+mod owner;
+mod permits;
+mod read_write;
+
+use std::convert::Infallible;
+
+pub use counting::{CountDown, CountError, Counting};
+pub use gate::{Gate, Opening, Signal, Signalling};
+pub use owner::{NotOwner, Owned, Owner, TooManyHolds};
+pub use permits::{AcquireError, Exclusive, Giving, NotHeld, Permits, ReleaseError};
+pub use read_write::{Access, Ending, NotSoleReader, ReadWrite};
+
+/// How many bits of the word a policy may use for its state.
+pub const STATE_BITS: u32 = 61;
+
+/// How many lanes a policy may have.
+pub const MAX_LANES: usize = 4;
+
+/// What may be granted, over a state of [`STATE_BITS`] bits.
+///
+/// # Laws
+///
+/// - The functions are pure: the same arguments give the same answer, and nothing else happens.
+///   They are called speculatively, repeatedly and under a lock.
+/// - A state that they return fits in `STATE_BITS` bits.
+/// - `release(acquire(state, ask), undo(ask))` gives back what was acquired; it never fails, also
+///   after other transitions in between.
+/// - What is refused stays refused.
+///
+/// A policy that breaks them gets wrong answers, never memory errors. A function that panics
+/// while a request of another is looked at ends that request (its owner panics in turn), and
+/// nobody else is hurt.
+pub trait Policy: Copy + Send + Sync + 'static {
+    /// What a request asks for.
+    type Ask: Copy + Send + Sync;
+    /// What is given back, or another transition that may let waiters through.
+    type Give: Copy;
+    /// Why a request is turned down for good; [`Infallible`] if none ever is.
+    type Refusal: Refusal;
+    /// Why a give is an error.
+    type Misuse;
+
+    /// How many lanes requests queue in, at most [`MAX_LANES`].
+    const LANES: usize = 1;
+
+    /// The state after granting `ask`, or `None` if it has to wait.
+    fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;
+
+    /// The state after `give`.
+    ///
+    /// # Errors
+    /// If it must not be given; then nothing changes.
+    fn release(&self, state: u64, give: Self::Give) -> Result<u64, Self::Misuse>;
+
+    /// What gives back a grant of `ask`, or `None` if a grant uses nothing up and is final.
+    fn undo(&self, ask: Self::Ask) -> Option<Self::Give>;
+
+    /// Why `ask` can never be granted, if so. Asked only when it cannot be granted now.
+    fn refuse(&self, state: u64, ask: Self::Ask) -> Option<Self::Refusal> {
+        let _ = (state, ask);
+        None
+    }
+
+    /// The lane that `ask` queues in, less than [`LANES`](Self::LANES).
+    fn lane(&self, ask: Self::Ask) -> usize {
+        let _ = ask;
+        0
+    }
+
+    /// Whose head is looked at next, given what was just given back (nothing, if a waiter left).
+    /// A lane in which nobody waits is never a good answer.
+    fn next_lane(&self, state: u64, given: Option<Self::Give>, waiting: Lanes) -> usize {
+        let _ = (state, given);
+        waiting.first()
+    }
+
+    /// Whether `ask` may be granted although others wait: for what they are not waiting for, as
+    /// when the owner of a re-entrant lock comes again.
+    fn overtakes(&self, state: u64, ask: Self::Ask) -> bool {
+        let _ = (state, ask);
+        false
+    }
+
+    /// Whether newcomers may overtake waiters at all times. Constant for one synchronizer.
+    fn barges(&self, state: u64) -> bool {
+        let _ = state;
+        false
+    }
+}
+
+/// A set of lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes(u8);
+
+impl Lanes {
+    /// The set whose bit `n` says whether lane `n` is in it.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Whether a lane is in the set.
+    #[must_use]
+    pub const fn contains(self, lane: usize) -> bool {
+        lane < MAX_LANES && self.0 >> lane & 1 == 1
+    }
+
+    /// The lowest lane in the set, 0 if it is empty.
+    #[must_use]
+    pub const fn first(self) -> usize {
+        if self.0 == 0 { 0 } else { self.0.trailing_zeros() as usize }
+    }
+}
+
+/// Why a request was turned down, and what a request that can be turned down yields.
+///
+/// [`Infallible`] makes an unbounded request yield what was granted, itself. For an error of your
+/// own, implement this with `Output<G> = Result<G, Self>`.
+pub trait Refusal: Copy + Send {
+    /// What an unbounded request yields.
+    type Output<G>;
+
+    /// The output of a request that was granted.
+    fn granted<G>(grant: G) -> Self::Output<G>;
+
+    /// The output of a request that was refused.
+    fn refused<G>(self) -> Self::Output<G>;
+}
+
+impl Refusal for Infallible {
+    type Output<G> = G;
+
+    fn granted<G>(grant: G) -> G {
+        grant
+    }
+
+    fn refused<G>(self) -> G {
+        match self {}
+    }
+}

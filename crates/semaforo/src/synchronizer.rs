@@ -1,0 +1,345 @@
+//! The framework: a policy, driven in this process.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::{MAX_LANES, Policy, STATE_BITS};
+use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
+use crate::wait::core::{Core, LOCKED, STATE, WAITERS};
+use crate::wait::request::{Handle, Operation, Request, sealed};
+
+/// A [`Policy`] that threads can block on and tasks can await.
+///
+/// Whoever asks is granted at once if the policy agrees and nobody waits; otherwise it joins the
+/// queue, first come first served within its lane. Every release lets through whom the policy then
+/// agrees to. Uncontended, acquiring and releasing are one compare-and-swap each.
+///
+/// The [module of policies](crate::policy) shows how to write one.
+pub struct Synchronizer<P: Policy> {
+    /// The state, until somebody has to wait; from then on `MOVED` and the address of a [`Core`],
+    /// which this owns a count of, and which holds the state.
+    word: AtomicU64,
+    policy: P,
+}
+
+/// The word has moved into the core whose address this is. The same bit as `LOCKED`, so that one
+/// test tells whether the word can be used as it is.
+const MOVED: u64 = LOCKED;
+
+impl<P: Policy> Synchronizer<P> {
+    constant_unless_modelled! {
+        /// A synchronizer in this state.
+        ///
+        /// # Panics
+        /// If the state does not fit in [`STATE_BITS`] bits.
+        #[must_use]
+        pub const fn new(policy: P, state: u64) -> Self {
+            const { assert!(P::LANES >= 1 && P::LANES <= MAX_LANES, "a policy has 1 to 4 lanes") };
+            assert!(state >> STATE_BITS == 0, "the state does not fit in 61 bits");
+            Self { word: AtomicU64::new(state), policy }
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The state now; it may have changed by the time it is looked at.
+    pub fn state(&self) -> u64 {
+        self.live_word().load(Ordering::Acquire) & STATE
+    }
+
+    /// How many requests wait, counting those that were granted, never claimed, and passed over.
+    pub fn waiters(&self) -> usize {
+        self.moved().map_or(0, Core::waiters)
+    }
+
+    /// How many requests wait in one lane.
+    pub fn waiters_in(&self, lane: usize) -> usize {
+        if lane >= MAX_LANES {
+            return 0;
+        }
+        self.moved().map_or(0, |core| core.waiters_in(lane))
+    }
+
+    /// How long a task may leave a grant unclaimed while others wait, before it is passed on. The
+    /// default is 50 ms, the least 2 ms.
+    pub fn set_patience(&self, patience: Duration) {
+        self.core().set_patience(patience);
+    }
+
+    /// Asks for something; what is granted is given back when the [`Held`] is dropped.
+    pub fn acquire(&self, ask: P::Ask) -> Request<Acquiring<P, &Self>> {
+        Request::new(Acquiring(self, PhantomData), ask)
+    }
+
+    /// [`acquire`](Self::acquire), over a handle of its own.
+    pub fn acquire_owned(self: &Arc<Self>, ask: P::Ask) -> Request<Acquiring<P, Arc<Self>>> {
+        Request::new(Acquiring(Arc::clone(self), PhantomData), ask)
+    }
+
+    /// Now or not at all. Fails while others wait, unless in barging mode.
+    pub fn try_acquire(&self, ask: P::Ask) -> Option<Held<P, &Self>> {
+        self.acquire_or_not(ask).then(|| Held { synchronizer: self, ask })
+    }
+
+    /// Asks for something that is not given back by a guard.
+    #[inline]
+    pub(crate) fn pass(&self, ask: P::Ask) -> Request<Passing<'_, P>> {
+        Request::new(Passing(self), ask)
+    }
+
+    /// Gives something back, or makes another transition, and lets through whom that allows.
+    /// Returns the state before.
+    ///
+    /// # Errors
+    /// What the policy says; then nothing has changed.
+    ///
+    /// # Panics
+    /// With the panic of a waker, after everyone else has been woken.
+    #[inline]
+    pub fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
+        let current = self.word.load(Ordering::Relaxed);
+        if current & MOVED == 0 {
+            let next = self.policy.release(current, give)?;
+            if exchange(&self.word, current, next & STATE).is_ok() {
+                return Ok(current);
+            }
+        }
+        self.release_again(give)
+    }
+
+    fn release_again(&self, give: P::Give) -> Result<u64, P::Misuse> {
+        let word = self.live_word();
+        let mut current = word.load(Ordering::Relaxed);
+        while current & (LOCKED | WAITERS) == 0 {
+            let next = self.policy.release(current & STATE, give)?;
+            match exchange(word, current, next & STATE | current & !STATE) {
+                Ok(_) => return Ok(current & STATE),
+                Err(now) => current = now,
+            }
+        }
+        self.core().release(give)
+    }
+
+    /// Lets everyone who waits now pass, without touching the state. Returns how many.
+    pub(crate) fn pass_all(&self) -> usize {
+        self.moved().map_or(0, Core::pass_all)
+    }
+
+    /// Why an ask is refused, if it is.
+    pub(crate) fn refusal(&self, ask: P::Ask) -> Option<P::Refusal> {
+        self.policy.refuse(self.state(), ask)
+    }
+
+    pub(crate) fn barges(&self) -> bool {
+        self.policy.barges(self.state())
+    }
+
+    /// Takes what is asked for, if it can be had without waiting and without overtaking. Gives up
+    /// when somebody holds the lock: whoever then queues asks again under it.
+    #[inline]
+    pub(crate) fn acquire_now(&self, ask: P::Ask) -> bool {
+        self.attempt(ask) == Attempt::Granted
+    }
+
+    /// [`acquire_now`](Self::acquire_now), but sure: it waits for the lock.
+    #[inline]
+    pub(crate) fn acquire_or_not(&self, ask: P::Ask) -> bool {
+        match self.attempt(ask) {
+            Attempt::Granted => true,
+            Attempt::Denied => false,
+            Attempt::Locked => self.core().acquire_now(ask),
+        }
+    }
+
+    /// One load and one compare-and-swap, for an object that nobody ever waited for.
+    #[inline]
+    fn attempt(&self, ask: P::Ask) -> Attempt {
+        let current = self.word.load(Ordering::Relaxed);
+        if current & MOVED == 0 {
+            let Some(next) = self.policy.acquire(current, ask) else { return Attempt::Denied };
+            if exchange(&self.word, current, next & STATE).is_ok() {
+                return Attempt::Granted;
+            }
+        }
+        self.attempt_again(ask)
+    }
+
+    fn attempt_again(&self, ask: P::Ask) -> Attempt {
+        let word = self.live_word();
+        let mut current = word.load(Ordering::Relaxed);
+        while Core::<P>::is_open(&self.policy, current, ask) {
+            let Some(next) = self.policy.acquire(current & STATE, ask) else {
+                return Attempt::Denied;
+            };
+            match exchange(word, current, next & STATE | current & !STATE) {
+                Ok(_) => return Attempt::Granted,
+                Err(now) => current = now,
+            }
+        }
+        if current & LOCKED == 0 { Attempt::Denied } else { Attempt::Locked }
+    }
+
+    /// The word that holds the state.
+    #[inline]
+    fn live_word(&self) -> &AtomicU64 {
+        match self.moved() {
+            None => &self.word,
+            Some(core) => &core.word,
+        }
+    }
+
+    /// The core, if somebody ever had to wait.
+    #[inline]
+    fn moved(&self) -> Option<&Core<P>> {
+        let word = self.word.load(Ordering::Acquire);
+        // SAFETY: the address was stored by `core`, from a count that this owns until dropped.
+        (word & MOVED != 0).then(|| unsafe { &*Self::address(word) })
+    }
+
+    #[inline]
+    fn address(word: u64) -> *const Core<P> {
+        std::ptr::with_exposed_provenance((word & !MOVED) as usize)
+    }
+
+    /// The core, made if need be.
+    #[inline]
+    pub(crate) fn core(&self) -> &Core<P> {
+        self.moved().unwrap_or_else(|| self.move_word())
+    }
+
+    /// Moves the word into a core, unless another thread is faster.
+    #[cold]
+    fn move_word(&self) -> &Core<P> {
+        let mut state = self.word.load(Ordering::Acquire);
+        let core = Arc::into_raw(Core::new(self.policy, state & STATE));
+        let moved = MOVED | core.expose_provenance() as u64;
+        loop {
+            // SAFETY: both addresses come from `Arc::into_raw` and are still counted.
+            unsafe {
+                if state & MOVED != 0 {
+                    drop(Arc::from_raw(core));
+                    return &*Self::address(state);
+                }
+                // Nobody else knows this core yet.
+                (*core).word.store(state, Ordering::Relaxed);
+                match self.word.compare_exchange(state, moved, Ordering::AcqRel, Ordering::Acquire)
+                {
+                    Ok(_) => return &*core,
+                    Err(now) => state = now,
+                }
+            }
+        }
+    }
+}
+
+/// Acquires what was released before, and releases what was done before: a transition may do both.
+#[inline]
+fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64, u64> {
+    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed)
+}
+
+#[derive(PartialEq, Eq)]
+enum Attempt {
+    Granted,
+    Denied,
+    /// Nobody knows: the lock is held, or the word has just moved.
+    Locked,
+}
+
+impl<P: Policy> Drop for Synchronizer<P> {
+    fn drop(&mut self) {
+        if self.moved().is_some() {
+            let word = self.word.load(Ordering::Acquire);
+            // SAFETY: the address comes from `Arc::into_raw`, and the count is this one's to drop.
+            drop(unsafe { Arc::from_raw(Self::address(word)) });
+        }
+    }
+}
+
+impl<P: Policy> fmt::Debug for Synchronizer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Synchronizer")
+            .field("state", &self.state())
+            .field("waiters", &self.waiters())
+            .finish()
+    }
+}
+
+/// The operation of [`Synchronizer::acquire`].
+#[derive(Debug)]
+pub struct Acquiring<P: Policy, H: Handle<Synchronizer<P>>>(H, PhantomData<P>);
+
+/// Something granted by a [`Synchronizer`], given back when dropped.
+#[must_use = "what is granted is given back when this is dropped"]
+pub struct Held<P: Policy, H: Handle<Synchronizer<P>>> {
+    synchronizer: H,
+    ask: P::Ask,
+}
+
+impl<P: Policy, H: Handle<Synchronizer<P>>> sealed::Operation for Acquiring<P, H> {}
+
+impl<P: Policy, H: Handle<Synchronizer<P>>> Operation for Acquiring<P, H> {
+    type Policy = P;
+    type Granted = Held<P, H>;
+
+    fn synchronizer(&self) -> &Synchronizer<P> {
+        &self.0
+    }
+
+    fn granted(self, ask: P::Ask) -> Held<P, H> {
+        Held { synchronizer: self.0, ask }
+    }
+}
+
+impl<P: Policy, H: Handle<Synchronizer<P>>> Held<P, H> {
+    /// What was asked for.
+    pub fn ask(&self) -> P::Ask {
+        self.ask
+    }
+
+    /// Keeps what was granted: nothing is given back.
+    pub fn forget(self) {
+        let mut this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: the handle is dropped once, and nothing is used afterwards.
+        unsafe { std::ptr::drop_in_place(&raw mut this.synchronizer) };
+    }
+}
+
+impl<P: Policy, H: Handle<Synchronizer<P>>> Drop for Held<P, H> {
+    fn drop(&mut self) {
+        if let Some(give) = self.synchronizer.policy().undo(self.ask) {
+            // By the policy's laws this cannot fail; if it does, there is nobody to tell.
+            let _ = self.synchronizer.release(give);
+        }
+    }
+}
+
+impl<P: Policy, H: Handle<Synchronizer<P>>> fmt::Debug for Held<P, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("of", &*self.synchronizer).finish()
+    }
+}
+
+/// The operation of those who only want to get past: it yields nothing.
+#[derive(Debug)]
+pub struct Passing<'a, P: Policy>(&'a Synchronizer<P>);
+
+impl<P: Policy> sealed::Operation for Passing<'_, P> {}
+
+impl<P: Policy> Operation for Passing<'_, P> {
+    type Policy = P;
+    type Granted = ();
+
+    #[inline]
+    fn synchronizer(&self) -> &Synchronizer<P> {
+        self.0
+    }
+
+    #[inline]
+    fn granted(self, _: P::Ask) {}
+}

@@ -1,0 +1,210 @@
+//! What may end a request before it is granted: a time limit, and cancellation tokens.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::cancel::{CancelToken, Link};
+use super::core::Kernel;
+use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
+use super::waiter::standing;
+use crate::primitive::TrackedCell;
+
+/// The bounds of one request. They become visible to the timer and to a token when the request
+/// joins a queue ([`register`](Self::register)) and are invisible again after
+/// [`unregister`](Self::unregister).
+///
+/// - `entry` belongs to the timer's lock, `link` to the lock of the first token.
+/// - `stage` is written by the owner, before it registers; third parties read it under the lock
+///   through which they came.
+/// - `after` and `tokens` are the owner's alone.
+#[repr(C)]
+pub(crate) struct Bounds {
+    /// First, because the timer finds the bounds through it.
+    entry: Entry,
+    pub(crate) link: TrackedCell<Link>,
+    /// Nanoseconds from the first poll; `u64::MAX` for no limit.
+    after: Cell<u64>,
+    tokens: [Cell<Option<CancelToken>>; 2],
+    stage: TrackedCell<Stage>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Not queued yet. The deadline in nanoseconds since the epoch, `u64::MAX` for none.
+    Before(u64),
+    /// The object on whose queue the request stands. Counted, because a token or the timer may come
+    /// for a leaked request whose object has been dropped.
+    Queued(Arc<dyn Kernel>),
+}
+
+/// When a request that cannot be granted now has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Never,
+    Now,
+    /// Nanoseconds since the epoch.
+    At(u64),
+}
+
+impl Due {
+    /// As an instant, for a thread that times its own sleep.
+    pub(crate) fn instant(self) -> Option<Instant> {
+        match self {
+            Self::At(at) => epoch().checked_add(Duration::from_nanos(at)),
+            Self::Never | Self::Now => None,
+        }
+    }
+}
+
+impl Bounds {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            entry: Entry::new(Kind::Request),
+            link: TrackedCell::new(Link::UNLINKED),
+            after: Cell::new(u64::MAX),
+            tokens: [const { Cell::new(None) }; 2],
+            stage: TrackedCell::new(Stage::Before(u64::MAX)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn limit_duration(&mut self, limit: Duration) {
+        let limit = saturating_nanoseconds(limit);
+        self.after.set(self.after.get().min(limit));
+    }
+
+    pub(crate) fn limit_instant(&mut self, limit: Instant) {
+        let at = self.deadline().min(nanoseconds(limit));
+        self.stage = TrackedCell::new(Stage::Before(at));
+    }
+
+    pub(crate) fn add_token(&mut self, token: &CancelToken) {
+        let [first, second] = &mut self.tokens;
+        match (first.get_mut(), second.get_mut()) {
+            (None, _) => first.set(Some(token.clone())),
+            (Some(_), None) => second.set(Some(token.clone())),
+            (Some(_), Some(other)) => *other = CancelToken::any([other, token]),
+        }
+    }
+
+    fn deadline(&self) -> u64 {
+        // SAFETY: the stage is changed only by the owner, who is here.
+        self.stage.look(|stage| match unsafe { &*stage } {
+            Stage::Before(at) => *at,
+            Stage::Queued(_) => u64::MAX,
+        })
+    }
+
+    /// When the request ends if it starts to wait now. Reads the clock only if there is a limit.
+    pub(crate) fn due(&self) -> Due {
+        let after = self.after.get();
+        let at = self.deadline();
+        if after == 0 {
+            return Due::Now;
+        }
+        if after == u64::MAX && at == u64::MAX {
+            return Due::Never;
+        }
+        let now = nanoseconds(Instant::now());
+        match at.min(now.saturating_add(after)) {
+            u64::MAX => Due::Never,
+            at if at <= now => Due::Now,
+            at => Due::At(at),
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.tokens.iter().any(|token| {
+            let held = token.take();
+            let cancelled = held.as_ref().is_some_and(CancelToken::is_cancelled);
+            token.set(held);
+            cancelled
+        })
+    }
+
+    /// Whether a third party has to know of this request at all.
+    pub(crate) fn needs_registration(&self, timer: Due) -> bool {
+        let held = self.tokens[0].take();
+        let some = held.is_some();
+        self.tokens[0].set(held);
+        some || matches!(timer, Due::At(_))
+    }
+
+    /// Lets the tokens, and the timer if `timer` says when, end the request, which stands on
+    /// `object`'s queue. If a token has fired meanwhile, ends it at once.
+    ///
+    /// # Safety
+    /// The bounds are pinned beside a waiter that was queued on `object`, are not registered, and
+    /// are unregistered before their memory is used otherwise. No lock is held.
+    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>, timer: Due) {
+        // SAFETY: pinned, hence alive; shared access only.
+        let bounds = unsafe { this.as_ref() };
+        // SAFETY: not registered, so the owner is alone.
+        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Queued(Arc::clone(&object)) });
+        if let Some(second) = bounds.tokens[1].take() {
+            let first = bounds.tokens[0].take();
+            let both = first.map_or(second.clone(), |first| CancelToken::any([&first, &second]));
+            bounds.tokens[0].set(Some(both));
+        }
+        if let Some(token) = bounds.tokens[0].take() {
+            // SAFETY: passed on from the caller.
+            let cancelled = !unsafe { token.link(this) };
+            bounds.tokens[0].set(Some(token));
+            if cancelled {
+                let mut wakes = super::wake::Wakes::new();
+                // SAFETY: the waiter beside these bounds stands on the object's queue, or did.
+                unsafe { object.end(this, standing::CANCELLED, &mut wakes) };
+                object.finish(wakes);
+                return;
+            }
+        }
+        if let Due::At(at) = timer {
+            // SAFETY: passed on from the caller.
+            unsafe { TIMER.insert(this.cast(), at) };
+        }
+    }
+
+    /// Makes the bounds unreachable for third parties: when this returns, none of them is looking.
+    ///
+    /// # Safety
+    /// The bounds are alive, and no lock is held.
+    pub(crate) unsafe fn unregister(this: NonNull<Self>) {
+        // SAFETY: alive; shared access only.
+        let bounds = unsafe { this.as_ref() };
+        // SAFETY: only the owner changes the stage.
+        let registered = bounds.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)));
+        if !registered {
+            return;
+        }
+        // SAFETY: alive.
+        unsafe { TIMER.remove(this.cast()) };
+        if let Some(token) = bounds.tokens[0].take() {
+            // SAFETY: alive, and linked to no other token.
+            unsafe { token.unlink(this) };
+            bounds.tokens[0].set(Some(token));
+        }
+        // SAFETY: no third party can reach the bounds any more.
+        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Before(u64::MAX) });
+    }
+
+    /// The object on whose queue the request stands.
+    ///
+    /// # Safety
+    /// The caller is a third party and holds the lock through which it came.
+    pub(crate) unsafe fn object(&self) -> Option<Arc<dyn Kernel>> {
+        // SAFETY: the owner wrote it before it registered.
+        self.stage.look(|stage| match unsafe { &*stage } {
+            Stage::Queued(object) => Some(Arc::clone(object)),
+            Stage::Before(_) => None,
+        })
+    }
+}
+
+impl std::fmt::Debug for Bounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bounds")
+    }
+}

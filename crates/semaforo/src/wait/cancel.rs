@@ -1,0 +1,396 @@
+//! Cancellation: a source fires, its tokens tell, and whoever waits with one of them is let go.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::bounds::Bounds;
+use super::request::Request;
+use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
+use super::waiter::standing;
+use super::wake::Wakes;
+use crate::policy::{Gate, Opening};
+use crate::primitive::{AtomicBool, Mutex, Ordering};
+use crate::synchronizer::{Passing, Synchronizer};
+
+/// The side of a cancellation that fires.
+///
+/// Dropping a source does not cancel anything.
+///
+/// ```
+/// use semaforo::{CancelSource, Semaphore, WaitError};
+///
+/// let stop = CancelSource::new();
+/// let jobs = Semaphore::new(0);
+/// stop.cancel_because("shutting down");
+///
+/// let ended = jobs.acquire(1).cancel_on(&stop.token()).wait();
+/// assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+/// assert_eq!(stop.token().reason().as_deref(), Some("shutting down"));
+/// ```
+#[derive(Clone)]
+pub struct CancelSource {
+    token: CancelToken,
+}
+
+/// The side of a cancellation that is watched. Cloning it is cheap; asking it costs one load.
+///
+/// Pass it to [`cancel_on`](Request::cancel_on), ask it with [`is_cancelled`](Self::is_cancelled)
+/// in a loop, or wait for it with [`cancelled`](Self::cancelled).
+#[derive(Clone)]
+pub struct CancelToken {
+    state: Arc<TokenState>,
+}
+
+/// What a source and its tokens share.
+///
+/// Locks are taken in the order timer, token, queue; no token's lock is held while another
+/// token's is taken.
+#[repr(C)]
+pub(crate) struct TokenState {
+    /// First, because the timer finds the token through it.
+    entry: Entry,
+    fired: AtomicBool,
+    /// Those who wait for the token itself.
+    gate: Synchronizer<Gate>,
+    registry: Mutex<Registry>,
+    /// Counted, so that a chain holds when its middle is dropped.
+    parents: Box<[Arc<TokenState>]>,
+    me: Weak<TokenState>,
+}
+
+#[derive(Default)]
+struct Registry {
+    /// The oldest of the requests that this token can end, in a ring.
+    oldest: Option<NonNull<Bounds>>,
+    /// By address.
+    children: BTreeMap<usize, Weak<TokenState>>,
+    reason: Option<Arc<str>>,
+    /// The timer has, or had, this token's entry.
+    timed: bool,
+}
+
+// SAFETY: the pointers lead to bounds that any thread may touch under the registry's lock, and the
+// entry belongs to the timer's lock.
+unsafe impl Send for TokenState {}
+// SAFETY: as above.
+unsafe impl Sync for TokenState {}
+
+/// A request's neighbours in a token's ring, both absent while it is not in one. Belongs to the
+/// token's lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    next: Option<NonNull<Bounds>>,
+    previous: Option<NonNull<Bounds>>,
+}
+
+impl Link {
+    pub(crate) const UNLINKED: Self = Self { next: None, previous: None };
+}
+
+impl Registry {
+    /// # Safety
+    /// The bounds are alive and in no ring, and stay alive until they are taken out.
+    unsafe fn push(&mut self, bounds: NonNull<Bounds>) {
+        let oldest = *self.oldest.get_or_insert(bounds);
+        // SAFETY: everything in the ring is alive, and the registry is locked.
+        unsafe {
+            let newest = oldest.as_ref().link.look(|link| (*link).previous).unwrap_or(bounds);
+            let link = Link { next: Some(oldest), previous: Some(newest) };
+            bounds.as_ref().link.look_mut(|own| *own = link);
+            newest.as_ref().link.look_mut(|own| (*own).next = Some(bounds));
+            oldest.as_ref().link.look_mut(|own| (*own).previous = Some(bounds));
+        }
+    }
+
+    /// Takes the bounds out, if they are in.
+    ///
+    /// # Safety
+    /// The bounds are alive and in no other token's ring.
+    unsafe fn remove(&mut self, bounds: NonNull<Bounds>) {
+        // SAFETY: everything in the ring is alive, and the registry is locked.
+        unsafe {
+            let link =
+                bounds.as_ref().link.look_mut(|own| std::mem::replace(&mut *own, Link::UNLINKED));
+            let (Some(next), Some(previous)) = (link.next, link.previous) else { return };
+            if next == bounds {
+                self.oldest = None;
+                return;
+            }
+            next.as_ref().link.look_mut(|own| (*own).previous = Some(previous));
+            previous.as_ref().link.look_mut(|own| (*own).next = Some(next));
+            if self.oldest == Some(bounds) {
+                self.oldest = Some(next);
+            }
+        }
+    }
+}
+
+impl TokenState {
+    fn new(parents: Box<[Arc<Self>]>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            entry: Entry::new(Kind::Token),
+            fired: AtomicBool::new(false),
+            gate: Synchronizer::new(Gate, 0),
+            registry: Mutex::new(Registry::default()),
+            parents,
+            me: me.clone(),
+        })
+    }
+
+    /// A strong reference, unless the token is being dropped.
+    pub(crate) fn upgrade(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    fn with_registry<R>(&self, change: impl FnOnce(&mut Registry) -> R) -> R {
+        change(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn has_fired(&self) -> bool {
+        self.fired.load(Ordering::Acquire)
+    }
+
+    /// Fires this token and all its descendants, and returns when everyone who waited with one of
+    /// them has been let go. A waker's panic comes out at the end.
+    pub(crate) fn fire(&self, reason: Option<Arc<str>>) {
+        let mut panic = None;
+        let mut firing: Vec<Arc<Self>> = self.me.upgrade().into_iter().collect();
+        while let Some(token) = firing.pop() {
+            let first = token.with_registry(|registry| {
+                if token.fired.swap(true, Ordering::AcqRel) {
+                    return false;
+                }
+                registry.reason.clone_from(&reason);
+                let children = std::mem::take(&mut registry.children);
+                firing.extend(children.values().filter_map(Weak::upgrade));
+                true
+            });
+            if first {
+                while let Some(ended) = token.end_oldest() {
+                    panic = panic.or(ended.err());
+                }
+                let opened = catch_unwind(AssertUnwindSafe(|| token.gate.release(Opening::Open)));
+                panic = panic.or(opened.err());
+            }
+        }
+        if let Some(panic) = panic {
+            if !std::thread::panicking() {
+                resume_unwind(panic);
+            }
+        }
+    }
+
+    /// Ends one of the requests that wait with this token.
+    fn end_oldest(&self) -> Option<std::thread::Result<()>> {
+        let mut wakes = Wakes::new();
+        let object = self.with_registry(|registry| {
+            while let Some(bounds) = registry.oldest {
+                // SAFETY: what is in the ring is alive until it is taken out, for which its owner
+                // needs the lock held here.
+                unsafe {
+                    registry.remove(bounds);
+                    if let Some(object) = bounds.as_ref().object() {
+                        object.end(bounds, standing::CANCELLED, &mut wakes);
+                        return Some(object);
+                    }
+                }
+            }
+            None
+        })?;
+        Some(catch_unwind(AssertUnwindSafe(|| object.finish(wakes))))
+    }
+}
+
+impl Drop for TokenState {
+    fn drop(&mut self) {
+        let address = self.address();
+        for parent in &self.parents {
+            parent.with_registry(|registry| registry.children.remove(&address));
+        }
+        if self.with_registry(|registry| registry.timed) {
+            // SAFETY: the entry is alive until this returns.
+            unsafe { TIMER.remove(NonNull::from(&self.entry)) };
+        }
+    }
+}
+
+impl CancelSource {
+    /// A source that has not fired.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { token: CancelToken { state: TokenState::new(Box::default()) } }
+    }
+
+    /// The token to hand out.
+    #[must_use]
+    pub fn token(&self) -> CancelToken {
+        self.token.clone()
+    }
+
+    /// Fires: every request that waits with one of this source's tokens, or of its children's, has
+    /// left its queue, and its followers have been let through, when this returns. Firing again
+    /// does nothing.
+    ///
+    /// # Panics
+    /// With the panic of a waker, after everyone else has been woken.
+    pub fn cancel(&self) {
+        self.token.state.fire(None);
+    }
+
+    /// [`cancel`](Self::cancel), with a reason for [`CancelToken::reason`].
+    ///
+    /// # Panics
+    /// As `cancel`.
+    pub fn cancel_because(&self, reason: impl Into<Arc<str>>) {
+        self.token.state.fire(Some(reason.into()));
+    }
+
+    /// Fires after this time, unless it has fired, or all its tokens are gone, by then. Asking
+    /// again replaces the time.
+    pub fn cancel_after(&self, delay: Duration) {
+        let at = nanoseconds(Instant::now()).saturating_add(saturating_nanoseconds(delay));
+        let state = &self.token.state;
+        let entry = NonNull::from(&**state).cast();
+        // The timer's lock is never taken under the registry's: `timed` is set first, and an entry
+        // may be removed that was never inserted.
+        state.with_registry(|registry| registry.timed = true);
+        // SAFETY: the entry lives in an `Arc`, stays where it is, and is removed on drop. Two
+        // calls at once are ordered by the timer's lock.
+        unsafe { TIMER.replace(entry, at) };
+    }
+
+    /// Whether it has fired.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+}
+
+impl Default for CancelSource {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CancelToken {
+    /// Whether the source has fired. One load.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.state.has_fired()
+    }
+
+    /// The reason given to [`CancelSource::cancel_because`], by this token's source or by the
+    /// ancestor that fired it.
+    #[must_use]
+    pub fn reason(&self) -> Option<Arc<str>> {
+        self.state.with_registry(|registry| registry.reason.clone())
+    }
+
+    /// Waits until the source fires.
+    ///
+    /// ```
+    /// let stop = semaforo::CancelSource::new();
+    /// let token = stop.token();
+    /// let watcher = std::thread::spawn(move || token.cancelled().wait());
+    /// stop.cancel();
+    /// watcher.join().unwrap();
+    /// ```
+    pub fn cancelled(&self) -> Request<Passing<'_, Gate>> {
+        self.state.gate.pass(())
+    }
+
+    /// A source of its own that also fires when this token does, but not the other way round.
+    ///
+    /// ```
+    /// let server = semaforo::CancelSource::new();
+    /// let request = server.token().child();
+    /// server.cancel();
+    /// assert!(request.is_cancelled());
+    /// ```
+    #[must_use]
+    pub fn child(&self) -> CancelSource {
+        CancelSource { token: Self::any([self]) }
+    }
+
+    /// A token that fires when the first of these does.
+    #[must_use]
+    pub fn any<'a>(tokens: impl IntoIterator<Item = &'a Self>) -> Self {
+        let parents: Box<[_]> = tokens.into_iter().map(|token| Arc::clone(&token.state)).collect();
+        let state = TokenState::new(parents);
+        for parent in &state.parents {
+            let fired = parent.with_registry(|registry| {
+                if parent.has_fired() {
+                    return Some(registry.reason.clone());
+                }
+                registry.children.insert(state.address(), state.me.clone());
+                None
+            });
+            if let Some(reason) = fired {
+                state.fire(reason);
+            }
+        }
+        Self { state }
+    }
+
+    /// How many requests, and child tokens, this token would end. For people who debug.
+    #[must_use]
+    pub fn registrations(&self) -> usize {
+        let own = self.state.with_registry(|registry| {
+            let mut count = registry.children.len();
+            let mut next = registry.oldest;
+            while let Some(bounds) = next {
+                count += 1;
+                // SAFETY: what is in the ring is alive while the registry is locked.
+                next = unsafe { bounds.as_ref().link.look(|link| (*link).next) };
+                next = next.filter(|next| Some(*next) != registry.oldest);
+            }
+            count
+        });
+        own + self.state.gate.waiters()
+    }
+
+    /// Adds a request to those that firing ends; false if it has fired already.
+    ///
+    /// # Safety
+    /// The bounds are pinned and in no ring, and are [unlinked](Self::unlink) before their memory
+    /// is used otherwise.
+    pub(crate) unsafe fn link(&self, bounds: NonNull<Bounds>) -> bool {
+        self.state.with_registry(|registry| {
+            let live = !self.is_cancelled();
+            if live {
+                // SAFETY: passed on from the caller.
+                unsafe { registry.push(bounds) };
+            }
+            live
+        })
+    }
+
+    /// Takes a request away again. When this returns, firing will not touch it.
+    ///
+    /// # Safety
+    /// The bounds are alive and in no other token's ring.
+    pub(crate) unsafe fn unlink(&self, bounds: NonNull<Bounds>) {
+        // SAFETY: passed on from the caller.
+        self.state.with_registry(|registry| unsafe { registry.remove(bounds) });
+    }
+}
+
+impl fmt::Debug for CancelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelSource").field("cancelled", &self.is_cancelled()).finish()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
+    }
+}

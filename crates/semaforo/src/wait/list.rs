@@ -1,0 +1,111 @@
+//! A doubly linked list of waiters that owns none of them.
+
+use std::ptr::NonNull;
+
+use super::waiter::Waiter;
+
+/// A queue of waiters, linked through themselves.
+///
+/// Every method needs the lock of the core that the list belongs to, and every waiter on the list
+/// must stay where it is until it has been taken off.
+#[derive(Debug)]
+pub(crate) struct List<A> {
+    head: Option<NonNull<Waiter<A>>>,
+    tail: Option<NonNull<Waiter<A>>>,
+}
+
+/// A waiter's neighbours. They mean something only while it is on a list.
+#[derive(Debug)]
+pub(crate) struct Links<A> {
+    next: Option<NonNull<Waiter<A>>>,
+    previous: Option<NonNull<Waiter<A>>>,
+}
+
+impl<A> Links<A> {
+    pub(crate) const NONE: Self = Self { next: None, previous: None };
+}
+
+impl<A> List<A> {
+    pub(crate) const fn new() -> Self {
+        Self { head: None, tail: None }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<NonNull<Waiter<A>>> {
+        self.head
+    }
+
+    #[inline]
+    pub(crate) fn back(&self) -> Option<NonNull<Waiter<A>>> {
+        self.tail
+    }
+
+    /// The waiter behind this one.
+    ///
+    /// # Safety
+    /// `waiter` is on this list, and the core is locked.
+    pub(crate) unsafe fn after(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
+        // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
+        unsafe { waiter.as_ref().links.look(|links| (*links).next) }
+    }
+
+    /// # Safety
+    /// `waiter` is pinned and on no list, and the core is locked.
+    pub(crate) unsafe fn push_back(&mut self, waiter: NonNull<Waiter<A>>) {
+        // SAFETY: the new waiter and its neighbour are alive, and the lock makes this the only
+        // access to their links.
+        unsafe {
+            let links = Links { next: None, previous: self.tail };
+            waiter.as_ref().links.look_mut(|own| *own = links);
+            match self.tail {
+                Some(tail) => tail.as_ref().links.look_mut(|last| (*last).next = Some(waiter)),
+                None => self.head = Some(waiter),
+            }
+        }
+        self.tail = Some(waiter);
+    }
+
+    /// # Safety
+    /// `waiter` is pinned and on no list, and the core is locked.
+    pub(crate) unsafe fn push_front(&mut self, waiter: NonNull<Waiter<A>>) {
+        // SAFETY: as in `push_back`.
+        unsafe {
+            let links = Links { next: self.head, previous: None };
+            waiter.as_ref().links.look_mut(|own| *own = links);
+            match self.head {
+                Some(head) => {
+                    head.as_ref().links.look_mut(|first| (*first).previous = Some(waiter))
+                }
+                None => self.tail = Some(waiter),
+            }
+        }
+        self.head = Some(waiter);
+    }
+
+    /// Takes a waiter off, wherever it stands.
+    ///
+    /// # Safety
+    /// `waiter` is on this list, and the core is locked.
+    #[inline]
+    pub(crate) unsafe fn remove(&mut self, waiter: NonNull<Waiter<A>>) {
+        // SAFETY: the waiter and its neighbours are on this list, hence alive, and the lock makes
+        // this the only access to their links.
+        unsafe {
+            let (next, previous) =
+                waiter.as_ref().links.look(|links| ((*links).next, (*links).previous));
+            match previous {
+                Some(previous) => previous.as_ref().links.look_mut(|links| (*links).next = next),
+                None => self.head = next,
+            }
+            match next {
+                Some(next) => next.as_ref().links.look_mut(|links| (*links).previous = previous),
+                None => self.tail = previous,
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How a thread waits for its answer: it spins a little, yields a little, then sleeps.
+
+use std::sync::{Arc, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Instant;
+
+use super::waiter::{Waiter, standing};
+use super::wake::wake_owed;
+use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, yield_now};
+
+/// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
+/// than a wake-up costs.
+const PAUSES: u32 = 40;
+/// Then let others run. On a single core this is what makes the hand-off happen.
+const YIELDS: u32 = 10;
+
+/// Our own, because `std::thread::park` belongs to the user: taking its token would swallow theirs.
+#[derive(Debug)]
+struct Parker {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+thread_local! {
+    static PARKER: Arc<Parker> = Parker::new();
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Parker {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { woken: Mutex::new(false), changed: Condvar::new() })
+    }
+
+    /// Sleeps until woken or until `deadline`; a wake-up that came before counts.
+    fn park(&self, deadline: Option<Instant>) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*woken {
+            woken = match deadline {
+                None => self.changed.wait(woken).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    self.changed.wait_timeout(woken, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        *woken = false;
+    }
+}
+
+/// Waits until the waiter is answered, and returns its standing; `WAITING` or `PARKED` mean that
+/// the deadline came first.
+pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+    if !MODELLED {
+        for _ in 0..PAUSES {
+            pause();
+            let standing = waiter.standing();
+            if standing != standing::WAITING {
+                return standing;
+            }
+        }
+        for _ in 0..YIELDS {
+            yield_now();
+            let standing = waiter.standing();
+            if standing != standing::WAITING {
+                return standing;
+            }
+        }
+    }
+    sleep(waiter, deadline)
+}
+
+#[cold]
+fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+    wake_owed();
+    // A thread that is ending may have lost its thread-local parker already.
+    let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
+    if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {
+        return waiter.standing();
+    }
+    loop {
+        parker.park(deadline);
+        let standing = waiter.standing();
+        if standing != standing::PARKED {
+            return standing;
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return standing;
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! The request: what every operation that may wait returns.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomPinned;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::bounds::{Bounds, Due};
+use super::cancel::CancelToken;
+use super::core::{Core, Kernel, Seat, Whom};
+use super::parker;
+use super::waiter::{Pointer, Waiter, standing};
+use super::wake::Wakes;
+use crate::policy::{Policy, Refusal};
+use crate::primitive::pause;
+use crate::synchronizer::Synchronizer;
+
+/// How often a thread in barging mode tries before it queues.
+const BARGING_TRIES: u32 = 64;
+
+/// A request for something that one may have to wait for.
+///
+/// It does nothing until it is awaited, or waited on with [`wait`](Self::wait); its place in the
+/// queue counts from the first poll. It can be bounded in time and cancelled:
+///
+/// ```
+/// use semaforo::{CancelSource, Semaphore, WaitError};
+/// use std::time::Duration;
+///
+/// let gpus = Semaphore::new(4);
+/// let stop = CancelSource::new();
+///
+/// let two = gpus.acquire(2).wait().unwrap();
+/// let late = gpus.acquire(3).timeout(Duration::from_millis(5)).cancel_on(&stop.token()).wait();
+/// assert_eq!(late.unwrap_err(), WaitError::TimedOut);
+/// ```
+///
+/// Dropping a request withdraws it; what it was granted but did not claim goes to the next one.
+/// Leaking it (`mem::forget`) is safe, but it keeps its place.
+///
+/// # Panics
+/// When polled again after it has completed.
+#[must_use = "a request does nothing until it is awaited or waited on"]
+pub struct Request<O: Operation, L: Limits = Unlimited> {
+    seat: Seat<<O::Policy as Policy>::Ask, L>,
+    /// Gone once the request has finished.
+    operation: ManuallyDrop<O>,
+    /// The queue points to the waiter.
+    _pinned: PhantomPinned,
+}
+
+/// What is asked, and of whom. Implemented by this crate's synchronizers only.
+pub trait Operation: sealed::Operation {
+    /// The policy of the synchronizer that is asked.
+    type Policy: Policy;
+    /// What the request yields when it is granted.
+    type Granted;
+
+    #[doc(hidden)]
+    fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
+    #[doc(hidden)]
+    fn granted(self, ask: <Self::Policy as Policy>::Ask) -> Self::Granted;
+}
+
+/// How a request is bounded: [`Unlimited`] or [`Limited`].
+pub trait Limits: sealed::Limits {
+    /// What the request yields.
+    type Output<G, R: Refusal>;
+
+    #[doc(hidden)]
+    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R>;
+}
+
+pub(crate) mod sealed {
+    /// Implementors name one synchronizer, which stays where it is for as long as they live.
+    pub trait Operation {}
+
+    #[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
+    pub trait Limits {
+        fn bounds(&self) -> Option<&super::Bounds>;
+    }
+}
+
+/// The bounds of a request that waits for as long as it takes.
+#[derive(Debug)]
+pub struct Unlimited;
+
+/// The bounds of a request with a time limit or a token.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Limited(Bounds);
+
+/// Why a bounded request ended without being granted.
+///
+/// `R` is why it could be refused; with [`Infallible`](std::convert::Infallible) it never is, and
+/// matching the other two is exhaustive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError<R = std::convert::Infallible> {
+    /// It can never be granted.
+    Refused(R),
+    /// One of its tokens was cancelled.
+    Cancelled,
+    /// Its time was up.
+    TimedOut,
+}
+
+impl<R> From<R> for WaitError<R> {
+    fn from(refusal: R) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl<R: fmt::Display> fmt::Display for WaitError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Cancelled => write!(f, "cancelled while waiting"),
+            Self::TimedOut => write!(f, "timed out while waiting"),
+        }
+    }
+}
+
+impl<R: Error + 'static> Error for WaitError<R> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::Cancelled | Self::TimedOut => None,
+        }
+    }
+}
+
+impl Limits for Unlimited {
+    type Output<G, R: Refusal> = R::Output<G>;
+
+    #[inline]
+    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> R::Output<G> {
+        match outcome {
+            Ok(grant) => R::granted(grant),
+            Err(WaitError::Refused(refusal)) => refusal.refused(),
+            Err(WaitError::Cancelled | WaitError::TimedOut) => {
+                unreachable!("a request without bounds was ended by one")
+            }
+        }
+    }
+}
+
+impl Limits for Limited {
+    type Output<G, R: Refusal> = Result<G, WaitError<R>>;
+
+    #[inline]
+    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R> {
+        outcome
+    }
+}
+
+#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
+impl sealed::Limits for Unlimited {
+    #[inline]
+    fn bounds(&self) -> Option<&Bounds> {
+        None
+    }
+}
+
+#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
+impl sealed::Limits for Limited {
+    #[inline]
+    fn bounds(&self) -> Option<&Bounds> {
+        Some(&self.0)
+    }
+}
+
+type Ask<O> = <<O as Operation>::Policy as Policy>::Ask;
+type RefusalOf<O> = <<O as Operation>::Policy as Policy>::Refusal;
+type Outcome<O> = Result<<O as Operation>::Granted, WaitError<RefusalOf<O>>>;
+
+/// What an operation's request yields, under these limits.
+pub type Output<O, L> = <L as Limits>::Output<<O as Operation>::Granted, RefusalOf<O>>;
+
+// SAFETY: the waiter and the bounds may be touched from any thread, under their locks; asks are
+// `Send`, and the operation is if it says so.
+unsafe impl<O: Operation + Send, L: Limits> Send for Request<O, L> {}
+// SAFETY: nothing can be done through a shared reference.
+unsafe impl<O: Operation + Sync, L: Limits> Sync for Request<O, L> {}
+
+impl<O: Operation> Request<O, Unlimited> {
+    #[inline]
+    pub(crate) fn new(operation: O, ask: Ask<O>) -> Self {
+        Self::with(operation, ask, Unlimited)
+    }
+
+    #[inline]
+    fn limited(self) -> Request<O, Limited> {
+        let (operation, ask) = self.into_parts();
+        Request::with(operation, ask, Limited(Bounds::new()))
+    }
+
+    /// Ends the wait after this time, counted from the first poll. Zero means now or not at all.
+    #[inline]
+    pub fn timeout(self, limit: Duration) -> Request<O, Limited> {
+        self.limited().timeout(limit)
+    }
+
+    /// Ends the wait at this instant.
+    pub fn deadline(self, limit: Instant) -> Request<O, Limited> {
+        self.limited().deadline(limit)
+    }
+
+    /// Ends the wait when this token is cancelled.
+    #[inline]
+    pub fn cancel_on(self, token: &CancelToken) -> Request<O, Limited> {
+        self.limited().cancel_on(token)
+    }
+}
+
+impl<O: Operation> Request<O, Limited> {
+    /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
+    #[inline]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.seat.bounds.0.limit_duration(limit);
+        self
+    }
+
+    /// Ends the wait at this instant, if nothing else ends it before.
+    pub fn deadline(mut self, limit: Instant) -> Self {
+        self.seat.bounds.0.limit_instant(limit);
+        self
+    }
+
+    /// Ends the wait when this token is cancelled; with several, the first of them.
+    #[inline]
+    pub fn cancel_on(mut self, token: &CancelToken) -> Self {
+        self.seat.bounds.0.add_token(token);
+        self
+    }
+}
+
+impl<O: Operation, L: Limits> Request<O, L> {
+    #[inline]
+    fn with(operation: O, ask: Ask<O>, limits: L) -> Self {
+        Self {
+            seat: Seat { bounds: limits, waiter: Waiter::new(ask) },
+            operation: ManuallyDrop::new(operation),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Takes a request apart that was never polled.
+    #[inline]
+    fn into_parts(self) -> (O, Ask<O>) {
+        let mut this = ManuallyDrop::new(self);
+        let ask = this.seat.waiter.ask;
+        // SAFETY: the request is never used again. A fresh waiter owns nothing, and neither do
+        // `Unlimited` bounds; this is called for no others.
+        let operation = unsafe { ManuallyDrop::take(&mut this.operation) };
+        (operation, ask)
+    }
+
+    /// Blocks this thread until the request is granted, or ended by its bounds.
+    ///
+    /// The thread spins for about a microsecond, yields a few times, and then sleeps.
+    #[inline]
+    pub fn wait(self) -> Output<O, L> {
+        let ask = self.seat.waiter.ask;
+        if self.operation.synchronizer().acquire_now(ask) {
+            return L::output(Ok(self.finish_unpinned(ask)));
+        }
+        L::output(self.wait_in_line())
+    }
+
+    /// Finishes a request that was granted before it was pinned.
+    #[inline]
+    fn finish_unpinned(self, ask: Ask<O>) -> O::Granted {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the request is never used again. Its fresh waiter owns nothing.
+        let operation = unsafe {
+            std::ptr::drop_in_place(&raw mut this.seat.bounds);
+            ManuallyDrop::take(&mut this.operation)
+        };
+        operation.granted(ask)
+    }
+
+    #[inline(never)]
+    fn wait_in_line(self) -> Outcome<O> {
+        let mut aligned = CacheAligned(self);
+        // SAFETY: `aligned` is not moved again.
+        let this = unsafe { Pin::new_unchecked(&mut aligned.0) };
+        // SAFETY: the pinned value stays where it is.
+        let this = NonNull::from(unsafe { this.get_unchecked_mut() });
+        // SAFETY: pinned, and this is the owner.
+        unsafe { Self::wait_pinned(this) }
+    }
+
+    /// # Safety
+    /// The request is pinned, fresh, and owned by the caller.
+    unsafe fn wait_pinned(this: NonNull<Self>) -> Outcome<O> {
+        // SAFETY: pinned, hence alive; only shared references to its parts are made.
+        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
+        let synchronizer = operation.synchronizer();
+        if synchronizer.barges() {
+            for _ in 0..BARGING_TRIES {
+                pause();
+                if synchronizer.acquire_now(seat.waiter.ask) {
+                    // SAFETY: passed on from the caller.
+                    return unsafe { Self::finish(this, standing::SERVED) };
+                }
+            }
+        }
+        let core = synchronizer.core();
+        let bounds = seat.bounds.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
+        // SAFETY: pinned, and withdrawn when it is dropped.
+        let waiter = unsafe { Self::waiter(this) };
+        // SAFETY: as above.
+        let entered = unsafe { core.enter(waiter, Whom::Thread, || give_up(bounds, due)) };
+        let mut standing = match entered {
+            Ok(standing) => standing,
+            // SAFETY: passed on from the caller.
+            Err(refusal) => return unsafe { Self::refused(this, refusal) },
+        };
+        if standing == standing::WAITING {
+            // A thread times its own sleep.
+            // SAFETY: queued just now.
+            unsafe { Self::register(this, core, bounds, Due::Never) };
+        }
+        let deadline = due.instant();
+        while !standing::is_final(standing) {
+            standing = parker::block(&seat.waiter, deadline);
+            if standing == standing::RETRY {
+                // SAFETY: the waiter is this thread's.
+                standing = unsafe { core.retry(waiter) };
+                if standing == standing::WAITING && bounds.is_some_and(Bounds::is_cancelled) {
+                    // SAFETY: as above.
+                    standing = unsafe { Self::end(core, waiter, standing::CANCELLED) };
+                }
+            } else if !standing::is_final(standing) {
+                // SAFETY: as above.
+                standing = unsafe { Self::end(core, waiter, standing::TIMED_OUT) };
+            }
+        }
+        // SAFETY: passed on from the caller.
+        unsafe { Self::finish(this, standing) }
+    }
+
+    /// Ends this thread's own wait; a grant wins.
+    ///
+    /// # Safety
+    /// The waiter is alive and was queued on this core.
+    unsafe fn end(core: &Core<O::Policy>, waiter: Pointer<Ask<O>>, standing: u8) -> u8 {
+        let mut wakes = Wakes::new();
+        // SAFETY: passed on from the caller.
+        unsafe { core.end_waiter(waiter, standing, &mut wakes) };
+        core.finish(wakes);
+        // SAFETY: the caller's waiter is alive.
+        let standing = unsafe { waiter.as_ref().standing() };
+        if standing == standing::PARKED { standing::WAITING } else { standing }
+    }
+
+    /// # Safety
+    /// The request is pinned.
+    #[inline]
+    unsafe fn waiter(this: NonNull<Self>) -> Pointer<Ask<O>> {
+        // SAFETY: alive; only the address is computed.
+        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat.waiter) }
+    }
+
+    /// Lets the tokens and the timer know of a request that was queued just now.
+    ///
+    /// # Safety
+    /// The request is pinned and was queued on `core`, and no lock is held.
+    #[inline]
+    unsafe fn register(
+        this: NonNull<Self>,
+        core: &Core<O::Policy>,
+        bounds: Option<&Bounds>,
+        timer: Due,
+    ) {
+        if !bounds.is_some_and(|bounds| bounds.needs_registration(timer)) {
+            return;
+        }
+        let Some(object) = core.counted() else { return };
+        // SAFETY: only the address is computed; `Limited` is its `Bounds`, and the pointer may reach
+        // the waiter beside them.
+        unsafe {
+            let seat = NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat);
+            Bounds::register(seat.cast(), object, timer);
+        }
+    }
+
+    /// # Safety
+    /// The request is alive, and no lock is held.
+    #[inline]
+    unsafe fn unregister(this: NonNull<Self>) {
+        // SAFETY: alive; `Limited` is its `Bounds`.
+        unsafe {
+            let seat = &raw mut (*this.as_ptr()).seat;
+            if (*seat).bounds.bounds().is_some() {
+                Bounds::unregister(NonNull::new_unchecked(seat.cast()));
+            }
+        }
+    }
+
+    /// Turns a final standing into the outcome.
+    ///
+    /// # Safety
+    /// The request is pinned, not finished, owned by the caller, and known to no queue.
+    #[inline]
+    unsafe fn finish(this: NonNull<Self>, standing: u8) -> Outcome<O> {
+        // SAFETY: passed on from the caller; only shared references to its parts are made.
+        unsafe {
+            let waiter = &(*this.as_ptr()).seat.waiter;
+            if standing == standing::SERVED {
+                return Ok(Self::take_operation(this).granted(waiter.ask));
+            }
+            if standing == standing::REFUSED {
+                let synchronizer = (*this.as_ptr()).operation.synchronizer();
+                if let Some(refusal) = synchronizer.refusal(waiter.ask) {
+                    return Self::refused(this, refusal);
+                }
+            }
+            drop(Self::take_operation(this));
+            match standing {
+                standing::CANCELLED => Err(WaitError::Cancelled),
+                standing::TIMED_OUT => Err(WaitError::TimedOut),
+                standing::REFUSED => panic!("the policy refused a request, and then no longer"),
+                _ => panic!("the policy panicked while this request waited"),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`finish`](Self::finish).
+    unsafe fn refused(this: NonNull<Self>, refusal: RefusalOf<O>) -> Outcome<O> {
+        // SAFETY: passed on from the caller.
+        drop(unsafe { Self::take_operation(this) });
+        Err(WaitError::Refused(refusal))
+    }
+
+    /// # Safety
+    /// As [`finish`](Self::finish).
+    #[inline]
+    unsafe fn take_operation(this: NonNull<Self>) -> O {
+        // SAFETY: nobody else reaches the request any more, once it is unregistered. Its standing
+        // says from then on that the operation is gone.
+        unsafe {
+            Self::unregister(this);
+            (*this.as_ptr()).seat.waiter.stand(standing::FINISHED);
+            ManuallyDrop::take(&mut (*this.as_ptr()).operation)
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
+        // SAFETY: pinned, hence alive; only shared references to its parts are made.
+        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
+        let core = operation.synchronizer().core();
+        // SAFETY: pinned, and withdrawn when it is dropped.
+        let waiter = unsafe { Self::waiter(this) };
+        let mut standing = seat.waiter.standing();
+        if standing == standing::FRESH {
+            let bounds = seat.bounds.bounds();
+            let due = bounds.map_or(Due::Never, Bounds::due);
+            let mut waker = Some(context.waker().clone());
+            // SAFETY: as above.
+            let entered =
+                unsafe { core.enter(waiter, Whom::Task(&mut waker), || give_up(bounds, due)) };
+            standing = match entered {
+                Ok(standing) => standing,
+                // SAFETY: passed on from the caller.
+                Err(refusal) => return Poll::Ready(unsafe { Self::refused(this, refusal) }),
+            };
+            if standing == standing::WAITING {
+                if bounds.is_none() {
+                    return Poll::Pending;
+                }
+                // SAFETY: queued just now.
+                unsafe { Self::register(this, core, bounds, due) };
+                // A token may have fired just before, and nobody polls again for that.
+                standing = seat.waiter.standing();
+                if !standing::is_final(standing) {
+                    return Poll::Pending;
+                }
+            }
+        } else if standing == standing::FINISHED {
+            panic!("a request was polled after it had completed");
+        } else {
+            // SAFETY: the request was queued here, and this is its owner.
+            standing = unsafe { core.revisit(waiter, context.waker()) };
+            if standing == standing::WAITING {
+                return Poll::Pending;
+            }
+        }
+        // SAFETY: answered for good, so no queue knows of it.
+        Poll::Ready(unsafe { Self::finish(this, standing) })
+    }
+}
+
+/// Whether a request that cannot be granted now has to end: a token first, then the time.
+#[inline]
+fn give_up(bounds: Option<&Bounds>, due: Due) -> Option<u8> {
+    let bounds = bounds?;
+    if bounds.is_cancelled() {
+        Some(standing::CANCELLED)
+    } else {
+        (due == Due::Now).then_some(standing::TIMED_OUT)
+    }
+}
+
+/// A waiter on a stack is watched by one thread and written by another: keep the rest of the stack
+/// off its cache line.
+#[repr(align(64))]
+struct CacheAligned<T>(T);
+
+impl<O: Operation, L: Limits> Future for Request<O, L> {
+    type Output = Output<O, L>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the request is not moved.
+        let this = NonNull::from(unsafe { self.get_unchecked_mut() });
+        // SAFETY: pinned, hence alive, and this is the owner; only shared references to its parts
+        // are made.
+        unsafe {
+            let waiter = &(*this.as_ptr()).seat.waiter;
+            if waiter.is_fresh() {
+                let synchronizer = (*this.as_ptr()).operation.synchronizer();
+                if synchronizer.acquire_now(waiter.ask) {
+                    let outcome = Self::finish(this, standing::SERVED);
+                    return Poll::Ready(L::output(outcome));
+                }
+            }
+            Self::poll_in_line(this, context).map(L::output)
+        }
+    }
+}
+
+impl<O: Operation, L: Limits> Drop for Request<O, L> {
+    #[inline]
+    fn drop(&mut self) {
+        let this = NonNull::from(&mut *self);
+        // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
+        // operation is there until the request has finished.
+        unsafe {
+            let waiter = &(*this.as_ptr()).seat.waiter;
+            match waiter.standing() {
+                standing::FINISHED => return,
+                standing::FRESH => {}
+                _ => {
+                    Self::unregister(this);
+                    let synchronizer = (*this.as_ptr()).operation.synchronizer();
+                    synchronizer.core().withdraw(Self::waiter(this));
+                }
+            }
+            ManuallyDrop::drop(&mut (*this.as_ptr()).operation);
+        }
+    }
+}
+
+impl<O: Operation, L: Limits> fmt::Debug for Request<O, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let standing = match self.seat.waiter.standing() {
+            standing::FRESH => "not polled yet",
+            standing::WAITING | standing::PARKED | standing::RETRY => "waiting",
+            standing::DORMANT => "dormant",
+            standing::GRANTED | standing::SERVED => "granted",
+            standing::FINISHED => "finished",
+            _ => "ended",
+        };
+        f.debug_tuple("Request").field(&standing).finish()
+    }
+}
+
+/// How an operation refers to its synchronizer: by reference, or by an `Arc` of its own.
+pub trait Handle<T: ?Sized>: std::ops::Deref<Target = T> + sealed_handle::Sealed {}
+
+mod sealed_handle {
+    pub trait Sealed {}
+    impl<T: ?Sized> Sealed for &T {}
+    impl<T: ?Sized> Sealed for std::sync::Arc<T> {}
+}
+
+impl<T: ?Sized> Handle<T> for &T {}
+impl<T: ?Sized> Handle<T> for Arc<T> {}

@@ -1,0 +1,444 @@
+//! The timer: one thread, started when first needed, and a hierarchical wheel of entries that live
+//! in the requests they belong to. Arming and disarming are O(1) and allocate nothing.
+//!
+//! The wheel counts milliseconds since the process first asked. Level `n` has 64 slots of 64^n ms;
+//! an entry sits on the lowest level on which its time and the present differ, and moves down
+//! when the present reaches its slot.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::bounds::Bounds;
+use super::cancel::TokenState;
+use super::core::Kernel;
+use super::waiter::standing;
+use super::wake::Wakes;
+use crate::primitive::{MODELLED, TrackedCell};
+
+const LEVELS: usize = 6;
+const SLOTS: usize = 64;
+const SLOT_BITS: u32 = 6;
+
+/// The instant from which deadlines are counted.
+pub(crate) fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn nanoseconds(instant: Instant) -> u64 {
+    saturating_nanoseconds(instant.saturating_duration_since(epoch()))
+}
+
+/// A duration in nanoseconds, at most `u64::MAX` (five centuries, which is never).
+pub(crate) fn saturating_nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The first whole millisecond not before this, so that nothing ends early.
+fn milliseconds(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(1_000_000)
+}
+
+/// What an entry belongs to, hence what happens when its time comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The first field of a [`Bounds`]: the request times out.
+    Request,
+    /// The first field of a [`Watch`]: unclaimed grants are looked at.
+    Watch,
+    /// The first field of a [`TokenState`]: the token fires.
+    Token,
+}
+
+/// A place in the wheel. Its fields belong to whoever holds the timer's lock.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Entry {
+    next: TrackedCell<Option<NonNull<Entry>>>,
+    previous: TrackedCell<Option<NonNull<Entry>>>,
+    key: TrackedCell<Key>,
+}
+
+/// When, where in the wheel, and what kind, in one word: `milliseconds << 16 | (slot + 1) << 4 |
+/// kind`, with a zero in place of the slot while the entry is not in the wheel.
+#[derive(Clone, Copy, Debug)]
+struct Key(u64);
+
+impl Key {
+    const LATEST: u64 = u64::MAX >> 16;
+
+    fn new(time: u64, slot: usize, kind: Kind) -> Self {
+        Self(time.min(Self::LATEST) << 16 | (slot as u64 + 1) << 4 | kind as u64)
+    }
+
+    const fn idle(kind: Kind) -> Self {
+        Self(kind as u64)
+    }
+
+    fn time(self) -> u64 {
+        self.0 >> 16
+    }
+
+    fn slot(self) -> Option<usize> {
+        ((self.0 >> 4 & 0xfff) as usize).checked_sub(1)
+    }
+
+    fn kind(self) -> Kind {
+        match self.0 & 0xf {
+            0 => Kind::Request,
+            1 => Kind::Watch,
+            _ => Kind::Token,
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            next: TrackedCell::new(None),
+            previous: TrackedCell::new(None),
+            key: TrackedCell::new(Key::idle(kind)),
+        }
+    }
+
+    fn key(&self) -> Key {
+        // SAFETY: only called under the timer's lock.
+        self.key.look(|key| unsafe { *key })
+    }
+
+    fn set_key(&self, key: Key) {
+        // SAFETY: only called under the timer's lock.
+        self.key.look_mut(|own| unsafe { *own = key });
+    }
+}
+
+/// The watchdog's entry of one contended object.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Watch {
+    entry: Entry,
+    /// The object itself, kept alive while its entry is in the wheel. Under the timer's lock.
+    object: TrackedCell<Option<Arc<dyn Kernel>>>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Self { entry: Entry::new(Kind::Watch), object: TrackedCell::new(None) }
+    }
+}
+
+/// The slots, and the time up to which they have been emptied.
+struct Wheel {
+    elapsed: u64,
+    occupied: [u64; LEVELS],
+    slots: [[Option<NonNull<Entry>>; SLOTS]; LEVELS],
+    /// When the thread means to look next; `u64::MAX` if it sleeps until told.
+    wakes_at: u64,
+    started: bool,
+}
+
+// SAFETY: the wheel points to entries that may be touched from any thread that holds its lock.
+unsafe impl Send for Wheel {}
+
+impl Wheel {
+    const fn new() -> Self {
+        Self {
+            elapsed: 0,
+            occupied: [0; LEVELS],
+            slots: [[None; SLOTS]; LEVELS],
+            wakes_at: u64::MAX,
+            started: false,
+        }
+    }
+
+    /// # Safety
+    /// The entry is pinned, not in the wheel, and is removed before its memory is used otherwise.
+    unsafe fn insert(&mut self, entry: NonNull<Entry>, time: u64) {
+        let time = time.clamp(self.elapsed, Key::LATEST);
+        // The highest bit in which the time differs from the present tells the level.
+        let differing = 63 - ((time ^ self.elapsed) | 1).leading_zeros();
+        let level = ((differing / SLOT_BITS) as usize).min(LEVELS - 1);
+        let slot = (time >> (SLOT_BITS * level as u32)) as usize % SLOTS;
+        // SAFETY: all entries in the wheel are alive, and the lock makes this the only access.
+        unsafe {
+            let own = entry.as_ref();
+            let kind = own.key().kind();
+            own.set_key(Key::new(time, level * SLOTS + slot, kind));
+            let head = self.slots[level][slot].replace(entry);
+            own.next.look_mut(|next| *next = head);
+            own.previous.look_mut(|previous| *previous = None);
+            if let Some(head) = head {
+                head.as_ref().previous.look_mut(|previous| *previous = Some(entry));
+            }
+        }
+        self.occupied[level] |= 1 << slot;
+    }
+
+    /// Takes an entry out, if it is in.
+    ///
+    /// # Safety
+    /// The entry is alive.
+    unsafe fn remove(&mut self, entry: NonNull<Entry>) {
+        // SAFETY: all entries in the wheel are alive, and the lock makes this the only access.
+        unsafe {
+            let own = entry.as_ref();
+            let key = own.key();
+            let Some(index) = key.slot() else { return };
+            own.set_key(Key::idle(key.kind()));
+            let next = own.next.look(|next| *next);
+            let previous = own.previous.look(|previous| *previous);
+            if let Some(next) = next {
+                next.as_ref().previous.look_mut(|own| *own = previous);
+            }
+            match previous {
+                Some(previous) => previous.as_ref().next.look_mut(|own| *own = next),
+                None => {
+                    let (level, slot) = (index / SLOTS, index % SLOTS);
+                    self.slots[level][slot] = next;
+                    if next.is_none() {
+                        self.occupied[level] &= !(1 << slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The slot whose time comes next, and that time.
+    fn next_slot(&self) -> Option<(usize, usize, u64)> {
+        for level in 0..LEVELS {
+            if self.occupied[level] == 0 {
+                continue;
+            }
+            let shift = SLOT_BITS * level as u32;
+            let present = (self.elapsed >> shift) % SLOTS as u64;
+            let ahead = self.occupied[level].rotate_right(present as u32).trailing_zeros() as u64;
+            // On the top level the present slot can hold only what lies a whole turn ahead.
+            let ahead = if level == LEVELS - 1 && ahead == 0 {
+                let others = self.occupied[level] & !(1 << present);
+                match others.rotate_right(present as u32).trailing_zeros() as u64 {
+                    64 => SLOTS as u64,
+                    nearest => nearest,
+                }
+            } else {
+                ahead
+            };
+            let time = ((self.elapsed >> shift) + ahead) << shift;
+            let slot = (present + ahead) as usize % SLOTS;
+            return Some((level, slot, time.max(self.elapsed)));
+        }
+        None
+    }
+
+    /// Takes out one entry whose time has come.
+    fn pop(&mut self, now: u64) -> Option<NonNull<Entry>> {
+        while let Some((level, slot, time)) = self.next_slot() {
+            if time > now {
+                break;
+            }
+            self.elapsed = time;
+            let first = self.slots[level][slot]?;
+            if level == 0 {
+                // SAFETY: entries in the wheel are alive.
+                unsafe { self.remove(first) };
+                return Some(first);
+            }
+            // Move the slot's entries down.
+            let mut moving = self.slots[level][slot].take();
+            self.occupied[level] &= !(1 << slot);
+            while let Some(entry) = moving {
+                // SAFETY: entries in the wheel are alive, and this one has just been taken out.
+                unsafe {
+                    let own = entry.as_ref();
+                    moving = own.next.look(|next| *next);
+                    let key = own.key();
+                    own.set_key(Key::idle(key.kind()));
+                    self.insert(entry, key.time());
+                }
+            }
+        }
+        self.elapsed = self.elapsed.max(now);
+        None
+    }
+}
+
+/// The process's one timer.
+pub(crate) struct Timer {
+    wheel: Mutex<Wheel>,
+    changed: Condvar,
+}
+
+pub(crate) static TIMER: Timer = Timer { wheel: Mutex::new(Wheel::new()), changed: Condvar::new() };
+
+impl Timer {
+    fn lock(&self) -> MutexGuard<'_, Wheel> {
+        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Arms an entry for so many nanoseconds after the epoch.
+    ///
+    /// # Safety
+    /// The entry is pinned, is not in the wheel, and is [removed](Self::remove) before its memory
+    /// is used otherwise. If its kind is `Watch`, the object has been stored.
+    pub(crate) unsafe fn insert(&'static self, entry: NonNull<Entry>, nanoseconds: u64) {
+        if MODELLED {
+            return;
+        }
+        let mut wheel = self.lock();
+        // SAFETY: passed on from the caller.
+        unsafe { self.insert_locked(&mut wheel, entry, nanoseconds) };
+    }
+
+    /// Arms an entry for another time, or for the first time.
+    ///
+    /// # Safety
+    /// As for [`insert`](Self::insert), except that it may be in the wheel.
+    pub(crate) unsafe fn replace(&'static self, entry: NonNull<Entry>, nanoseconds: u64) {
+        if MODELLED {
+            return;
+        }
+        let mut wheel = self.lock();
+        // SAFETY: passed on from the caller.
+        unsafe {
+            wheel.remove(entry);
+            self.insert_locked(&mut wheel, entry, nanoseconds);
+        }
+    }
+
+    /// # Safety
+    /// As for [`insert`](Self::insert).
+    unsafe fn insert_locked(
+        &'static self,
+        wheel: &mut Wheel,
+        entry: NonNull<Entry>,
+        nanoseconds: u64,
+    ) {
+        let time = milliseconds(nanoseconds);
+        // SAFETY: passed on from the caller.
+        unsafe { wheel.insert(entry, time) };
+        if time < wheel.wakes_at {
+            wheel.wakes_at = time;
+            if wheel.started {
+                self.changed.notify_one();
+            } else {
+                std::thread::Builder::new()
+                    .name("semaforo-timer".into())
+                    .spawn(|| self.run())
+                    .expect("the timer thread could not be started");
+                wheel.started = true;
+            }
+        }
+    }
+
+    /// Disarms an entry. When this returns, nothing that the timer does will touch it.
+    ///
+    /// # Safety
+    /// The entry is alive.
+    pub(crate) unsafe fn remove(&self, entry: NonNull<Entry>) {
+        if MODELLED {
+            return;
+        }
+        // SAFETY: passed on from the caller.
+        unsafe { self.lock().remove(entry) };
+    }
+
+    /// Looks after an object: its [`Kernel::tick`] is called after `nanoseconds`, and again for as
+    /// long as it wants.
+    pub(crate) fn watch(&'static self, object: Arc<dyn Kernel>) {
+        if MODELLED {
+            return;
+        }
+        let watch = NonNull::from(object.watch());
+        let at = nanoseconds(Instant::now()).saturating_add(object.interval());
+        let mut wheel = self.lock();
+        // SAFETY: the object keeps its `Watch` alive and in place, and is itself kept alive by the
+        // reference stored in it until the entry has been taken out of the wheel. The object arms
+        // its watch only when it is not armed.
+        unsafe {
+            watch.as_ref().object.look_mut(|own| *own = Some(object));
+            self.insert_locked(&mut wheel, watch.cast(), at);
+        }
+    }
+
+    fn run(&'static self) {
+        let mut wheel = self.lock();
+        loop {
+            let present = nanoseconds(Instant::now()) / 1_000_000;
+            if let Some(entry) = wheel.pop(present) {
+                // SAFETY: the entry was in the wheel until now, and the lock is held.
+                let due = unsafe { Due::of(entry) };
+                drop(wheel);
+                due.act();
+                wheel = self.lock();
+                continue;
+            }
+            let Some((_, _, time)) = wheel.next_slot() else {
+                wheel.wakes_at = u64::MAX;
+                wheel = self.changed.wait(wheel).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            wheel.wakes_at = time;
+            let wait =
+                (epoch() + Duration::from_millis(time)).saturating_duration_since(Instant::now());
+            wheel =
+                self.changed.wait_timeout(wheel, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// What is left to do for an entry whose time has come, once the timer's lock is released.
+enum Due {
+    /// The request has been ended; these are the wake-ups.
+    Ended(Arc<dyn Kernel>, Wakes),
+    Tick(Arc<dyn Kernel>),
+    Fire(Arc<TokenState>),
+    Nothing,
+}
+
+impl Due {
+    /// # Safety
+    /// The entry has just been taken out of the wheel, whose lock is held: its owner cannot go
+    /// away before the lock is released.
+    unsafe fn of(entry: NonNull<Entry>) -> Self {
+        // SAFETY: the kind says which struct the entry is the first field of.
+        unsafe {
+            match entry.as_ref().key().kind() {
+                Kind::Request => {
+                    let bounds: NonNull<Bounds> = entry.cast();
+                    let Some(object) = bounds.as_ref().object() else { return Self::Nothing };
+                    let mut wakes = Wakes::new();
+                    object.end(bounds, standing::TIMED_OUT, &mut wakes);
+                    Self::Ended(object, wakes)
+                }
+                Kind::Watch => {
+                    let watch: NonNull<Watch> = entry.cast();
+                    match watch.as_ref().object.look_mut(|object| (*object).take()) {
+                        Some(object) => Self::Tick(object),
+                        None => Self::Nothing,
+                    }
+                }
+                Kind::Token => {
+                    let token: NonNull<TokenState> = entry.cast();
+                    token.as_ref().upgrade().map_or(Self::Nothing, Self::Fire)
+                }
+            }
+        }
+    }
+
+    fn act(self) {
+        // A waker or a cancellation callback that panics must not end the timer.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
+            Self::Ended(object, wakes) => object.finish(wakes),
+            Self::Tick(object) => {
+                let mut wakes = Wakes::new();
+                if object.tick(&mut wakes) {
+                    TIMER.watch(Arc::clone(&object));
+                }
+                object.finish(wakes);
+            }
+            Self::Fire(token) => token.fire(None),
+            Self::Nothing => {}
+        }));
+    }
+}

@@ -1,0 +1,185 @@
+//! One waiting request, as the queue sees it.
+
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use super::list::Links;
+use crate::primitive::{AtomicU8, Ordering, TrackedCell};
+
+/// What has become of a request, as its owner reads it.
+///
+/// | standing | set by | next |
+/// |---|---|---|
+/// | `FRESH` | the request, when made | `WAITING`, `FINISHED` |
+/// | `WAITING` | whoever queues it, under the lock | anything but `FRESH` |
+/// | `PARKED` | its own thread, by compare-and-swap from `WAITING` | `SERVED` or a failure, `RETRY` |
+/// | `GRANTED` | whoever granted it, under the lock; a task's grant, until claimed | `FINISHED`, `DORMANT` |
+/// | `DORMANT` | the watchdog, under the lock | `WAITING`, `FINISHED`, a failure |
+/// | `RETRY` | in barging mode, whoever released: units may be free, try again | `WAITING`, `FINISHED`, a failure |
+/// | `SERVED` | whoever granted it for good | `FINISHED` |
+/// | `CANCELLED`, `TIMED_OUT`, `REFUSED`, `FAULTED` | whoever ended it, under the lock | `FINISHED` |
+/// | `FINISHED` | the owner, when it has its answer | |
+///
+/// From `SERVED` on down nobody but the owner looks at the waiter any more: storing one of these
+/// is the last thing that another thread does to it.
+pub(crate) mod standing {
+    pub(crate) const FRESH: u8 = 0;
+    pub(crate) const WAITING: u8 = 1;
+    pub(crate) const PARKED: u8 = 2;
+    pub(crate) const GRANTED: u8 = 3;
+    pub(crate) const DORMANT: u8 = 4;
+    pub(crate) const RETRY: u8 = 5;
+    pub(crate) const SERVED: u8 = 6;
+    pub(crate) const CANCELLED: u8 = 7;
+    pub(crate) const TIMED_OUT: u8 = 8;
+    pub(crate) const REFUSED: u8 = 9;
+    /// The policy panicked while it looked at this request.
+    pub(crate) const FAULTED: u8 = 10;
+    pub(crate) const FINISHED: u8 = 11;
+
+    /// Whether this is an answer that nobody can take back.
+    pub(crate) const fn is_final(standing: u8) -> bool {
+        standing >= SERVED
+    }
+}
+
+/// Which list a waiter is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// None: not yet queued, or answered for good.
+    Nowhere,
+    /// Its lane: it waits its turn.
+    Lane,
+    /// The granted list: a task that has not claimed its grant.
+    Granted,
+    /// The granted list too, but in barging mode: a task told to try again.
+    Nudged,
+    /// The deferred list: answered, but not yet told, because the batch of wake-ups was full.
+    Deferred,
+    /// None: its grant was taken back, and it is passed over until it is polled again.
+    Dormant,
+}
+
+/// What the queue notes about a waiter. Touched only under the lock.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    pub(crate) place: Place,
+    /// A blocked thread rather than a task: what it is granted is final.
+    pub(crate) thread: bool,
+    /// In a lane: how often it was told to try again and came too late (barging mode).
+    /// On the granted list: that too, and whether the watchdog has seen it there.
+    /// On the deferred list: the standing that it is to be told.
+    pub(crate) detail: u8,
+}
+
+impl Notes {
+    /// In the detail of a waiter on the granted list: the watchdog has seen it there.
+    pub(crate) const SEEN: u8 = 0x80;
+
+    /// Notes that the watchdog sees this waiter on the granted list; true the first time.
+    pub(crate) fn see_granted(&mut self) -> bool {
+        let first = self.detail & Self::SEEN == 0;
+        self.detail |= Self::SEEN;
+        first
+    }
+}
+
+/// A request's place in a queue. It lives in the pinned request, on the heap of nobody.
+///
+/// - `standing` is read by the owner at any time and written as the table above says.
+/// - `links` and `notes` belong to whoever holds the core's lock.
+/// - `waker` belongs to the lock's holder too, with one exception: a thread that is `WAITING` has
+///   none yet, and writes it itself just before it becomes `PARKED`.
+#[derive(Debug)]
+pub(crate) struct Waiter<A> {
+    pub(crate) links: TrackedCell<Links<A>>,
+    waker: TrackedCell<Option<Waker>>,
+    notes: TrackedCell<Notes>,
+    standing: AtomicU8,
+    pub(crate) ask: A,
+}
+
+impl<A> Waiter<A> {
+    #[inline]
+    pub(crate) fn new(ask: A) -> Self {
+        let notes = Notes { place: Place::Nowhere, thread: false, detail: 0 };
+        Self {
+            links: TrackedCell::new(Links::NONE),
+            waker: TrackedCell::new(None),
+            notes: TrackedCell::new(notes),
+            standing: AtomicU8::new(standing::FRESH),
+            ask,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn standing(&self) -> u8 {
+        self.standing.load(Ordering::Acquire)
+    }
+
+    /// Stores a standing; a final one hands the waiter back to its owner at that instant.
+    #[inline]
+    pub(crate) fn stand(&self, standing: u8) {
+        self.standing.store(standing, Ordering::Release);
+    }
+
+    /// For the owner, when nobody else can see the waiter.
+    #[inline]
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) == standing::FRESH
+    }
+
+    /// Answers a thread that is still spinning, which needs no wake-up.
+    #[inline]
+    pub(crate) fn answer_spinning(&self, answer: u8) -> bool {
+        let answered = self.standing.compare_exchange(
+            standing::WAITING,
+            answer,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        answered.is_ok()
+    }
+
+    /// Tells the others that this thread is about to sleep and has to be woken through `waker`.
+    /// False if the answer came first.
+    pub(crate) fn announce_parking(&self, waker: Waker) -> bool {
+        // SAFETY: until the exchange below succeeds, nobody but its own thread looks at the waker
+        // of a `WAITING` thread.
+        self.waker.look_mut(|own| unsafe { *own = Some(waker) });
+        let announced = self.standing.compare_exchange(
+            standing::WAITING,
+            standing::PARKED,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        announced.is_ok()
+    }
+
+    /// # Safety
+    /// The core is locked.
+    #[inline]
+    pub(crate) unsafe fn notes<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
+        // SAFETY: the lock makes this the only access.
+        self.notes.look_mut(|notes| change(unsafe { &mut *notes }))
+    }
+
+    /// # Safety
+    /// The core is locked, or the waiter was answered for good and this is its owner.
+    #[inline]
+    pub(crate) unsafe fn swap_waker(&self, new: Option<Waker>) -> Option<Waker> {
+        // SAFETY: the caller's promise makes this the only access.
+        self.waker.look_mut(|own| unsafe { std::mem::replace(&mut *own, new) })
+    }
+
+    /// # Safety
+    /// The core is locked.
+    #[inline]
+    pub(crate) unsafe fn would_wake(&self, other: &Waker) -> bool {
+        // SAFETY: the lock makes this the only access.
+        self.waker.look(|own| unsafe { (*own).as_ref().is_some_and(|own| own.will_wake(other)) })
+    }
+}
+
+/// A waiter as the queue passes it around.
+pub(crate) type Pointer<A> = NonNull<Waiter<A>>;
