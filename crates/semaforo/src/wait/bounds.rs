@@ -157,7 +157,7 @@ impl Bounds {
                 let mut wakes = super::wake::Wakes::new();
                 // SAFETY: the waiter beside these bounds stands on the object's queue, or did.
                 unsafe { object.end(this, standing::CANCELLED, &mut wakes) };
-                object.finish(wakes);
+                object.finish(&mut wakes);
                 return;
             }
         }

@@ -205,7 +205,7 @@ impl TokenState {
             }
             None
         })?;
-        Some(catch_unwind(AssertUnwindSafe(|| object.finish(wakes))))
+        Some(catch_unwind(AssertUnwindSafe(|| object.finish(&mut wakes))))
     }
 }
 

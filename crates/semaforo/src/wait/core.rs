@@ -51,7 +51,7 @@ pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     fn tick(&self, wakes: &mut Wakes) -> bool;
 
     /// Wakes whom an operation on this object answered. No lock may be held.
-    fn finish(&self, wakes: Wakes);
+    fn finish(&self, wakes: &mut Wakes);
 
     /// The object's place in the timer.
     fn watch(&self) -> &Watch;
@@ -364,7 +364,7 @@ impl<P: Policy> Core<P> {
             let visit = self.lock().change(|core, queue, state| unsafe {
                 core.revisit_locked(queue, state, waiter, waker, &mut fresh, &mut wakes)
             });
-            self.finish(wakes);
+            self.finish(&mut wakes);
             match visit {
                 Visit::Stands(standing) => return standing,
                 Visit::NeedsWaker => fresh = Some(waker.clone()),
@@ -471,7 +471,7 @@ impl<P: Policy> Core<P> {
         let standing = self.lock().change(|core, queue, state| unsafe {
             core.stand_first(queue, state, waiter, &mut wakes)
         });
-        self.finish(wakes);
+        self.finish(&mut wakes);
         standing
     }
 
@@ -517,19 +517,31 @@ impl<P: Policy> Core<P> {
         if standing::is_final(own.standing()) {
             return;
         }
-        let mut wakes = Wakes::new();
+        let mut locked = self.lock();
         // SAFETY: the lock is held; the waiter is where its notes say.
-        self.lock().change(|core, queue, state| unsafe {
+        let (given, settle) = locked.change(|core, queue, state| unsafe {
+            let heads = queue.lanes[core.lane(own.ask)].front() == Some(waiter);
             let granted = match core.detach(queue, waiter) {
                 Place::Granted => true,
                 Place::Deferred => own.notes(|notes| notes.detail) == standing::GRANTED,
-                Place::Lane | Place::Nudged | Place::Dormant => false,
-                Place::Nowhere => return,
+                Place::Nudged => return (None, true),
+                Place::Lane => return (None, heads && queue.waiting > 0),
+                Place::Dormant | Place::Nowhere => return (None, false),
             };
-            let given = if granted { core.undo(state, own.ask) } else { None };
-            core.settle(queue, state, given, &mut wakes);
+            (if granted { core.undo(state, own.ask) } else { None }, granted)
         });
-        self.finish(wakes);
+        if settle {
+            self.settle_and_wake(locked, given);
+        }
+    }
+
+    /// Lets through whom a change allows, and wakes them once the lock is released.
+    #[inline(never)]
+    fn settle_and_wake(&self, mut locked: Locked<'_, P>, given: Option<P::Give>) {
+        let mut wakes = Wakes::new();
+        locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
+        drop(locked);
+        self.finish(&mut wakes);
     }
 
     /// The state after a grant was given back, if it can be.
@@ -545,15 +557,11 @@ impl<P: Policy> Core<P> {
     /// before.
     #[inline(never)]
     pub(crate) fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let mut wakes = Wakes::new();
-        let before = self.lock().change(|core, queue, state| {
-            let before = *state;
-            *state = core.policy.release(before, give)?;
-            core.settle(queue, state, Some(give), &mut wakes);
-            Ok(before)
-        });
-        self.finish(wakes);
-        before
+        let mut locked = self.lock();
+        let before = locked.state;
+        locked.state = self.policy.release(before, give)?;
+        self.settle_and_wake(locked, Some(give));
+        Ok(before)
     }
 
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
@@ -572,7 +580,7 @@ impl<P: Policy> Core<P> {
             }
             passed
         });
-        self.finish(wakes);
+        self.finish(&mut wakes);
         passed
     }
 
@@ -851,7 +859,7 @@ impl<P: Policy> Kernel for Core<P> {
     }
 
     #[inline]
-    fn finish(&self, mut wakes: Wakes) {
+    fn finish(&self, wakes: &mut Wakes) {
         loop {
             if std::mem::take(&mut wakes.arm) {
                 self.arm();
@@ -866,11 +874,11 @@ impl<P: Policy> Kernel for Core<P> {
                     unsafe {
                         let answer = waiter.as_ref().notes(|notes| notes.detail);
                         core.detach(queue, waiter);
-                        core.answer(queue, waiter, answer, &mut wakes);
+                        core.answer(queue, waiter, answer, wakes);
                     }
                 }
                 wakes.deferred = !queue.deferred.is_empty();
-                core.settle(queue, state, None, &mut wakes);
+                core.settle(queue, state, None, wakes);
             });
         }
         wakes.resume_panic();

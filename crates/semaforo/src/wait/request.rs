@@ -355,7 +355,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let mut wakes = Wakes::new();
         // SAFETY: passed on from the caller.
         unsafe { core.end_waiter(waiter, standing, &mut wakes) };
-        core.finish(wakes);
+        core.finish(&mut wakes);
         // SAFETY: the caller's waiter is alive.
         let standing = unsafe { waiter.as_ref().standing() };
         if standing == standing::PARKED { standing::WAITING } else { standing }

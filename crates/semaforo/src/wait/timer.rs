@@ -429,13 +429,13 @@ impl Due {
     fn act(self) {
         // A waker or a cancellation callback that panics must not end the timer.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
-            Self::Ended(object, wakes) => object.finish(wakes),
+            Self::Ended(object, mut wakes) => object.finish(&mut wakes),
             Self::Tick(object) => {
                 let mut wakes = Wakes::new();
                 if object.tick(&mut wakes) {
                     TIMER.watch(Arc::clone(&object));
                 }
-                object.finish(wakes);
+                object.finish(&mut wakes);
             }
             Self::Fire(token) => token.fire(None),
             Self::Nothing => {}

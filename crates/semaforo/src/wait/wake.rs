@@ -13,14 +13,17 @@ use crate::primitive::thread_local;
 const BATCH: usize = 32;
 
 /// Wake-ups collected under a lock, to be made once it is released.
+///
+/// What is always looked at comes first, on one cache line.
+#[repr(C)]
 pub(crate) struct Wakes {
-    wakers: [MaybeUninit<Wake>; BATCH],
     len: usize,
     /// Somebody was answered but found no room here: collect again after waking these.
     pub(crate) deferred: bool,
     /// The watchdog is to be armed.
     pub(crate) arm: bool,
     panic: Option<Box<dyn Any + Send>>,
+    wakers: [MaybeUninit<Wake>; BATCH],
 }
 
 struct Wake {
@@ -32,11 +35,11 @@ impl Wakes {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            wakers: [const { MaybeUninit::uninit() }; BATCH],
             len: 0,
             deferred: false,
             arm: false,
             panic: None,
+            wakers: [const { MaybeUninit::uninit() }; BATCH],
         }
     }
 
@@ -79,6 +82,7 @@ impl Wakes {
 }
 
 impl Drop for Wakes {
+    #[inline]
     fn drop(&mut self) {
         self.wake();
     }
