@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::policy::{MAX_LANES, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
-use crate::wait::core::{Core, LOCKED, STATE, WAITERS};
+use crate::wait::core::{Core, STATE, exchange};
 use crate::wait::request::{Handle, Operation, Request, sealed};
 
 /// A [`Policy`] that threads can block on and tasks can await.
@@ -24,9 +24,8 @@ pub struct Synchronizer<P: Policy> {
     policy: P,
 }
 
-/// The word has moved into the core whose address this is. The same bit as `LOCKED`, so that one
-/// test tells whether the word can be used as it is.
-const MOVED: u64 = LOCKED;
+/// The word has moved into the core whose address this is. No state and no address has this bit.
+const MOVED: u64 = 1 << 63;
 
 impl<P: Policy> Synchronizer<P> {
     constant_unless_modelled! {
@@ -100,7 +99,7 @@ impl<P: Policy> Synchronizer<P> {
     ///
     /// # Panics
     /// With the panic of a waker, after everyone else has been woken.
-    #[inline]
+    #[inline(always)]
     pub fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let current = self.word.load(Ordering::Relaxed);
         if current & MOVED == 0 {
@@ -109,16 +108,16 @@ impl<P: Policy> Synchronizer<P> {
                 return Ok(current);
             }
         }
-        self.release_again(give)
+        self.release_contended(give)
     }
 
-    fn release_again(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let word = self.live_word();
-        let mut current = word.load(Ordering::Relaxed);
-        while current & (LOCKED | WAITERS) == 0 {
-            let next = self.policy.release(current & STATE, give)?;
-            match exchange(word, current, next & STATE | current & !STATE) {
-                Ok(_) => return Ok(current & STATE),
+    #[inline(never)]
+    fn release_contended(&self, give: P::Give) -> Result<u64, P::Misuse> {
+        let mut current = self.word.load(Ordering::Relaxed);
+        while current & MOVED == 0 {
+            let next = self.policy.release(current, give)?;
+            match exchange(&self.word, current, next & STATE) {
+                Ok(_) => return Ok(current),
                 Err(now) => current = now,
             }
         }
@@ -139,49 +138,40 @@ impl<P: Policy> Synchronizer<P> {
         self.policy.barges(self.state())
     }
 
-    /// Takes what is asked for, if it can be had without waiting and without overtaking. Gives up
-    /// when somebody holds the lock: whoever then queues asks again under it.
-    #[inline]
-    pub(crate) fn acquire_now(&self, ask: P::Ask) -> bool {
-        self.attempt(ask) == Attempt::Granted
+    /// Takes what is asked for with one load and one compare-and-swap, if nobody ever had to wait
+    /// here and nobody interferes. If it fails, ask the core.
+    #[inline(always)]
+    pub(crate) fn acquire_uncontended(&self, ask: P::Ask) -> bool {
+        let current = self.word.load(Ordering::Relaxed);
+        if current & MOVED != 0 {
+            return false;
+        }
+        if Some(current) == P::LIKELY_FREE {
+            // The same as below, but the exchange need not wait for the load.
+            let current = P::LIKELY_FREE.unwrap_or(current);
+            let next = self.policy.acquire(current, ask);
+            return next.is_some_and(|next| exchange(&self.word, current, next & STATE).is_ok());
+        }
+        let next = self.policy.acquire(current, ask);
+        next.is_some_and(|next| exchange(&self.word, current, next & STATE).is_ok())
     }
 
-    /// [`acquire_now`](Self::acquire_now), but sure: it waits for the lock.
+    /// Takes what is asked for, if it can be had without waiting and without overtaking.
     #[inline]
     pub(crate) fn acquire_or_not(&self, ask: P::Ask) -> bool {
-        match self.attempt(ask) {
-            Attempt::Granted => true,
-            Attempt::Denied => false,
-            Attempt::Locked => self.core().acquire_now(ask),
-        }
+        self.acquire_uncontended(ask) || self.acquire_contended(ask)
     }
 
-    /// One load and one compare-and-swap, for an object that nobody ever waited for.
-    #[inline]
-    fn attempt(&self, ask: P::Ask) -> Attempt {
-        let current = self.word.load(Ordering::Relaxed);
-        if current & MOVED == 0 {
-            let Some(next) = self.policy.acquire(current, ask) else { return Attempt::Denied };
-            if exchange(&self.word, current, next & STATE).is_ok() {
-                return Attempt::Granted;
-            }
-        }
-        self.attempt_again(ask)
-    }
-
-    fn attempt_again(&self, ask: P::Ask) -> Attempt {
-        let word = self.live_word();
-        let mut current = word.load(Ordering::Relaxed);
-        while Core::<P>::is_open(&self.policy, current, ask) {
-            let Some(next) = self.policy.acquire(current & STATE, ask) else {
-                return Attempt::Denied;
-            };
-            match exchange(word, current, next & STATE | current & !STATE) {
-                Ok(_) => return Attempt::Granted,
+    fn acquire_contended(&self, ask: P::Ask) -> bool {
+        let mut current = self.word.load(Ordering::Relaxed);
+        while current & MOVED == 0 {
+            let Some(next) = self.policy.acquire(current, ask) else { return false };
+            match exchange(&self.word, current, next & STATE) {
+                Ok(_) => return true,
                 Err(now) => current = now,
             }
         }
-        if current & LOCKED == 0 { Attempt::Denied } else { Attempt::Locked }
+        self.core().acquire_or_not(ask)
     }
 
     /// The word that holds the state.
@@ -235,20 +225,6 @@ impl<P: Policy> Synchronizer<P> {
             }
         }
     }
-}
-
-/// Acquires what was released before, and releases what was done before: a transition may do both.
-#[inline]
-fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64, u64> {
-    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed)
-}
-
-#[derive(PartialEq, Eq)]
-enum Attempt {
-    Granted,
-    Denied,
-    /// Nobody knows: the lock is held, or the word has just moved.
-    Locked,
 }
 
 impl<P: Policy> Drop for Synchronizer<P> {

@@ -235,6 +235,8 @@ impl Policy for Exclusive {
     type Refusal = Infallible;
     type Misuse = NotHeld;
 
+    const LIKELY_FREE: Option<u64> = Some(0);
+
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {
         (!Self::is_held(state)).then_some(state | HELD)

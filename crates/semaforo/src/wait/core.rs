@@ -38,6 +38,13 @@ fn overtaken(detail: u8, more: u8) -> u8 {
 /// How long a task may leave a grant unclaimed while others wait, unless set otherwise.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// Changes a word without its lock. Acquires what was released before, and releases what was done
+/// before: a transition may do both.
+#[inline]
+pub(crate) fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64, u64> {
+    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed)
+}
+
 /// What tokens, the timer and the watchdog can do to an object, whatever its policy.
 pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     /// Ends the request that has these bounds, if it still waits, and lets its followers through.
@@ -80,7 +87,7 @@ pub(crate) struct Seat<A, B> {
 /// Without the lock the word changes only by compare-and-swap from a value without `LOCKED`.
 /// Acquiring synchronizes with releasing through the word (acquire and release), and through the
 /// waiter's standing when a grant is handed over.
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Core<P: Policy> {
     pub(crate) word: AtomicU64,
     queue: TrackedCell<Queue<P::Ask>>,
@@ -96,32 +103,34 @@ unsafe impl<P: Policy> Send for Core<P> {}
 // SAFETY: as above.
 unsafe impl<P: Policy> Sync for Core<P> {}
 
-/// Everything that the lock protects.
+/// Everything that the lock protects. What every operation touches comes first, to share a cache
+/// line with the word.
+#[repr(C)]
 struct Queue<A> {
-    lanes: [List<A>; MAX_LANES],
-    /// Tasks that were granted (or told to try again) and have not come yet.
-    granted: List<A>,
-    /// Those who were answered but not told, because the batch of wake-ups was full.
-    deferred: List<A>,
     /// How many are in the lanes.
-    waiting: usize,
+    waiting: u32,
     /// How many were told to try again and have not come yet.
-    nudged: usize,
-    dormant: usize,
+    nudged: u32,
+    dormant: u32,
     /// The watchdog's entry is, or is about to be, in the timer.
     armed: bool,
+    /// Tasks that were granted (or told to try again) and have not come yet.
+    granted: List<A>,
+    lanes: [List<A>; MAX_LANES],
+    /// Those who were answered but not told, because the batch of wake-ups was full.
+    deferred: List<A>,
 }
 
 impl<A: Copy> Queue<A> {
     const fn new() -> Self {
         Self {
-            lanes: [const { List::new() }; MAX_LANES],
-            granted: List::new(),
-            deferred: List::new(),
             waiting: 0,
             nudged: 0,
             dormant: 0,
             armed: false,
+            granted: List::new(),
+            lanes: [const { List::new() }; MAX_LANES],
+            deferred: List::new(),
         }
     }
 
@@ -132,12 +141,14 @@ impl<A: Copy> Queue<A> {
     }
 }
 
-/// Whom to tell when a queued request is answered.
-pub(crate) enum Whom<'w> {
-    /// The task with this waker, which is taken if the request is queued.
-    Task(&'w mut Option<Waker>),
-    /// The thread that asks.
-    Thread,
+/// What came of asking without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Granted,
+    /// This word allows no grant, or no overtaking.
+    Denied(u64),
+    /// Nobody knows: the lock was held.
+    Locked,
 }
 
 /// The lock, held. Dropping it writes the word, also when a policy panics.
@@ -190,16 +201,19 @@ impl<P: Policy> Core<P> {
     #[inline]
     fn lock(&self) -> Locked<'_, P> {
         let word = self.word.load(Ordering::Relaxed);
-        let locked = word | LOCKED;
-        if word & LOCKED == 0
-            && self
-                .word
-                .compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-        {
-            return Locked { core: self, state: word & STATE };
+        if word & LOCKED == 0 { self.lock_from(word).0 } else { self.lock_contended() }
+    }
+
+    /// Locks; also tells whether the word was still this one.
+    #[inline]
+    fn lock_from(&self, word: u64) -> (Locked<'_, P>, bool) {
+        let locked =
+            self.word.compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        if locked.is_ok() {
+            (Locked { core: self, state: word & STATE }, true)
+        } else {
+            (self.lock_contended(), false)
         }
-        self.lock_contended()
     }
 
     #[cold]
@@ -249,29 +263,49 @@ impl<P: Policy> Core<P> {
         })
     }
 
-    /// Whether acquiring may be tried without the lock, and without joining the queue.
+    /// Whether acquiring may be tried without joining the queue.
     #[inline]
-    pub(crate) fn is_open(policy: &P, word: u64, ask: P::Ask) -> bool {
-        if word & (LOCKED | WAITERS | STRICT) == 0 {
-            return true;
-        }
-        word & LOCKED == 0
-            && ((policy.barges(word & STATE) && word & STRICT == 0)
-                || policy.overtakes(word & STATE, ask))
+    fn is_open(&self, word: u64, ask: P::Ask) -> bool {
+        word & (WAITERS | STRICT) == 0
+            || (self.policy.barges(word & STATE) && word & STRICT == 0)
+            || self.policy.overtakes(word & STATE, ask)
     }
 
-    /// Takes what is asked for under the lock, if it can be had without overtaking.
-    pub(crate) fn acquire_now(&self, ask: P::Ask) -> bool {
-        self.lock().change(|core, queue, state| {
-            let open = Self::is_open(&core.policy, *state | core.flags(queue, *state), ask);
-            let next = if open { core.policy.acquire(*state, ask) } else { None };
-            next.inspect(|next| *state = *next).is_some()
-        })
+    /// Takes what is asked for with one compare-and-swap, if it can be had without overtaking.
+    #[inline]
+    pub(crate) fn acquire_open(&self, ask: P::Ask) -> Attempt {
+        let mut current = self.word.load(Ordering::Relaxed);
+        while current & LOCKED == 0 {
+            if !self.is_open(current, ask) {
+                return Attempt::Denied(current);
+            }
+            let Some(next) = self.policy.acquire(current & STATE, ask) else {
+                return Attempt::Denied(current);
+            };
+            match exchange(&self.word, current, next & STATE | current & !STATE) {
+                Ok(_) => return Attempt::Granted,
+                Err(now) => current = now,
+            }
+        }
+        Attempt::Locked
+    }
+
+    /// Takes what is asked for, if it can be had without overtaking.
+    pub(crate) fn acquire_or_not(&self, ask: P::Ask) -> bool {
+        match self.acquire_open(ask) {
+            Attempt::Granted => true,
+            Attempt::Denied(_) => false,
+            Attempt::Locked => self.lock().change(|core, queue, state| {
+                let open = queue.waiting == 0 || core.may_overtake(queue, *state, ask);
+                let next = if open { core.policy.acquire(*state, ask) } else { None };
+                next.inspect(|next| *state = *next).is_some()
+            }),
+        }
     }
 
     /// How many wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
-        self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormant)
+        self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormant) as usize
     }
 
     /// How many wait in one lane.
@@ -284,55 +318,61 @@ impl<P: Policy> Core<P> {
     }
 
     /// Grants the waiter's ask, or ends it as `give_up` says, or queues it, and returns its standing.
+    /// `attempt` is what came of asking without the lock.
     ///
     /// # Safety
-    /// The waiter is pinned and in no list, and is [withdrawn](Self::withdraw) before its memory is
+    /// The waiter is pinned, in no list, prepared for its task or thread, and is [withdrawn](Self::withdraw) before its memory is
     /// used otherwise.
+    #[inline]
     pub(crate) unsafe fn enter(
         &self,
         waiter: Pointer<P::Ask>,
-        whom: Whom<'_>,
+        attempt: Attempt,
         give_up: impl FnOnce() -> Option<u8>,
-    ) -> Result<u8, P::Refusal> {
+    ) -> u8 {
         // SAFETY: pinned, hence alive.
         let own = unsafe { waiter.as_ref() };
+        let ask = own.ask;
         let mut arm = false;
-        let standing = self.lock().change(|core, queue, state| {
-            let open = Self::is_open(&core.policy, *state | core.flags(queue, *state), own.ask);
-            if open {
-                if let Some(next) = core.policy.acquire(*state, own.ask) {
+        let (mut locked, denied) = match attempt {
+            Attempt::Granted => return standing::SERVED,
+            Attempt::Denied(word) => self.lock_from(word),
+            Attempt::Locked => (self.lock(), false),
+        };
+        let standing = locked.change(|core, queue, state| {
+            if !denied && (queue.waiting == 0 || core.may_overtake(queue, *state, ask)) {
+                if let Some(next) = core.policy.acquire(*state, ask) {
                     *state = next;
-                    return Ok(standing::SERVED);
+                    return standing::SERVED;
                 }
             }
-            if let Some(refusal) = core.policy.refuse(*state, own.ask) {
-                return Err(refusal);
+            if core.policy.refuse(*state, ask).is_some() {
+                return standing::REFUSED;
             }
             if let Some(standing) = give_up() {
-                return Ok(standing);
+                return standing;
             }
-            let (waker, thread) = match whom {
-                Whom::Task(waker) => (waker.take(), false),
-                Whom::Thread => (None, true),
-            };
-            // SAFETY: the lock is held, and the waiter is in no list. It had no waker.
+            // SAFETY: the lock is held, and the waiter is in no list.
             unsafe {
-                own.notes(|notes| {
-                    notes.place = Place::Lane;
-                    notes.thread = thread;
-                });
-                own.swap_waker(waker);
+                own.notes(|notes| notes.place = Place::Lane);
                 own.stand(standing::WAITING);
-                queue.lanes[core.lane(own.ask)].push_back(waiter);
+                queue.lanes[core.lane(ask)].push_back(waiter);
             }
             queue.waiting += 1;
             arm = queue.must_arm();
-            Ok(standing::WAITING)
+            standing::WAITING
         });
+        drop(locked);
         if arm {
             self.arm();
         }
         standing
+    }
+
+    /// Whether an ask may be granted although others wait.
+    #[cold]
+    fn may_overtake(&self, queue: &Queue<P::Ask>, state: u64, ask: P::Ask) -> bool {
+        self.is_open(state | self.flags(queue, state), ask)
     }
 
     /// The lane for an ask, whatever the policy says.
@@ -346,6 +386,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Safety
     /// The waiter was queued here, and this is its owner.
+    #[inline(never)]
     pub(crate) unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
@@ -510,6 +551,7 @@ impl<P: Policy> Core<P> {
     ///
     /// # Safety
     /// The waiter is alive and was queued here, and this is its owner.
+    #[inline]
     pub(crate) unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
@@ -519,20 +561,44 @@ impl<P: Policy> Core<P> {
         }
         let mut locked = self.lock();
         // SAFETY: the lock is held; the waiter is where its notes say.
-        let (given, settle) = locked.change(|core, queue, state| unsafe {
-            let heads = queue.lanes[core.lane(own.ask)].front() == Some(waiter);
-            let granted = match core.detach(queue, waiter) {
-                Place::Granted => true,
-                Place::Deferred => own.notes(|notes| notes.detail) == standing::GRANTED,
-                Place::Nudged => return (None, true),
-                Place::Lane => return (None, heads && queue.waiting > 0),
-                Place::Dormant | Place::Nowhere => return (None, false),
-            };
-            (if granted { core.undo(state, own.ask) } else { None }, granted)
+        let settle = locked.change(|core, queue, _| unsafe {
+            if own.notes(|notes| notes.place) != Place::Lane {
+                return true;
+            }
+            let lane = &mut queue.lanes[core.lane(own.ask)];
+            let headed = lane.front() == Some(waiter);
+            lane.remove(waiter);
+            queue.waiting -= 1;
+            // Only the head holds others up.
+            headed && queue.waiting > 0
         });
         if settle {
-            self.settle_and_wake(locked, given);
+            // SAFETY: passed on from the caller.
+            unsafe { self.withdraw_head(locked, waiter) };
         }
+    }
+
+    /// Withdraws a waiter that was the head of its lane, and has left it, or that was passed over or
+    /// answered.
+    ///
+    /// # Safety
+    /// As [`withdraw`](Self::withdraw).
+    #[inline(never)]
+    unsafe fn withdraw_head(&self, mut locked: Locked<'_, P>, waiter: Pointer<P::Ask>) {
+        // SAFETY: the lock is held; the waiter is alive, and where its notes say.
+        let given = locked.change(|core, queue, state| unsafe {
+            let own = waiter.as_ref();
+            let granted = match own.notes(|notes| notes.place) {
+                Place::Granted => true,
+                Place::Deferred => own.notes(|notes| notes.detail) == standing::GRANTED,
+                Place::Lane | Place::Nudged | Place::Dormant | Place::Nowhere => false,
+            };
+            if own.notes(|notes| notes.place) != Place::Lane {
+                core.detach(queue, waiter);
+            }
+            if granted { core.undo(state, own.ask) } else { None }
+        });
+        self.settle_and_wake(locked, given);
     }
 
     /// Lets through whom a change allows, and wakes them once the lock is released.
@@ -553,13 +619,19 @@ impl<P: Policy> Core<P> {
         Some(give)
     }
 
-    /// Changes the state under the lock and lets through whom that allows. Returns the state
-    /// before.
-    #[inline(never)]
+    /// Changes the state and lets through whom that allows. Returns the state before.
     pub(crate) fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
+        let mut current = self.word.load(Ordering::Relaxed);
+        while current & (LOCKED | WAITERS) == 0 {
+            let next = self.policy.release(current & STATE, give)?;
+            match exchange(&self.word, current, next & STATE | current & !STATE) {
+                Ok(_) => return Ok(current & STATE),
+                Err(now) => current = now,
+            }
+        }
         let mut locked = self.lock();
         let before = locked.state;
-        locked.state = self.policy.release(before, give)?;
+        locked.state = self.policy.release(before, give)? & STATE;
         self.settle_and_wake(locked, Some(give));
         Ok(before)
     }
@@ -568,7 +640,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn pass_all(&self) -> usize {
         let mut wakes = Wakes::new();
         let passed = self.lock().change(|core, queue, _| {
-            let passed = queue.waiting;
+            let passed = queue.waiting as usize;
             for lane in 0..P::LANES {
                 while let Some(waiter) = queue.lanes[lane].front() {
                     // SAFETY: the lock is held, and what is in a lane is alive.
@@ -832,9 +904,11 @@ impl<A> Queue<A> {
     /// Whether the watchdog is needed and not there; notes that it will be.
     #[inline]
     fn must_arm(&mut self) -> bool {
-        let needed = !self.armed && self.waiting > 0 && !self.granted.is_empty();
-        self.armed |= needed;
-        needed
+        if self.granted.is_empty() || self.armed || self.waiting == 0 {
+            return false;
+        }
+        self.armed = true;
+        true
     }
 }
 

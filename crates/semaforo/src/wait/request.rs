@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::{Core, Kernel, Seat, Whom};
+use super::core::{Attempt, Core, Kernel, Seat};
 use super::parker;
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
@@ -264,10 +264,10 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// Blocks this thread until the request is granted, or ended by its bounds.
     ///
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
-    #[inline]
+    #[inline(always)]
     pub fn wait(self) -> Output<O, L> {
         let ask = self.seat.waiter.ask;
-        if self.operation.synchronizer().acquire_now(ask) {
+        if self.operation.synchronizer().acquire_uncontended(ask) {
             return L::output(Ok(self.finish_unpinned(ask)));
         }
         L::output(self.wait_in_line())
@@ -302,27 +302,25 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let synchronizer = operation.synchronizer();
-        if synchronizer.barges() {
-            for _ in 0..BARGING_TRIES {
-                pause();
-                if synchronizer.acquire_now(seat.waiter.ask) {
-                    // SAFETY: passed on from the caller.
-                    return unsafe { Self::finish(this, standing::SERVED) };
-                }
-            }
-        }
         let core = synchronizer.core();
+        let mut tries = if synchronizer.barges() { BARGING_TRIES } else { 0 };
+        let mut attempt = core.acquire_open(seat.waiter.ask);
+        while attempt != Attempt::Granted && tries > 0 {
+            tries -= 1;
+            pause();
+            attempt = core.acquire_open(seat.waiter.ask);
+        }
+        if attempt == Attempt::Granted {
+            // SAFETY: passed on from the caller.
+            return unsafe { Self::finish(this, standing::SERVED) };
+        }
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
+        seat.waiter.prepare_thread();
         // SAFETY: as above.
-        let entered = unsafe { core.enter(waiter, Whom::Thread, || give_up(bounds, due)) };
-        let mut standing = match entered {
-            Ok(standing) => standing,
-            // SAFETY: passed on from the caller.
-            Err(refusal) => return unsafe { Self::refused(this, refusal) },
-        };
+        let mut standing = unsafe { core.enter(waiter, attempt, || give_up(bounds, due)) };
         if standing == standing::WAITING {
             // A thread times its own sleep.
             // SAFETY: queued just now.
@@ -454,49 +452,61 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
+    /// Takes back a request that was queued and has not finished.
+    ///
+    /// # Safety
+    /// The request is pinned and owned by the caller, and no lock is held.
     #[inline(never)]
-    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
+    unsafe fn withdraw(this: NonNull<Self>) {
+        // SAFETY: passed on from the caller; only shared references to its parts are made.
+        unsafe {
+            Self::unregister(this);
+            let waiter = Self::waiter(this);
+            (*this.as_ptr()).operation.synchronizer().core().withdraw(waiter);
+            // Nobody else knows the waiter any more.
+            drop(waiter.as_ref().swap_waker(None));
+        }
+    }
+
+    /// Polls a request that could not be granted at once: queues it, or looks after it in the
+    /// queue. Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, not finished, and owned by the caller.
+    #[inline(never)]
+    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
-        let mut standing = seat.waiter.standing();
-        if standing == standing::FRESH {
-            let bounds = seat.bounds.bounds();
-            let due = bounds.map_or(Due::Never, Bounds::due);
-            let mut waker = Some(context.waker().clone());
-            // SAFETY: as above.
-            let entered =
-                unsafe { core.enter(waiter, Whom::Task(&mut waker), || give_up(bounds, due)) };
-            standing = match entered {
-                Ok(standing) => standing,
-                // SAFETY: passed on from the caller.
-                Err(refusal) => return Poll::Ready(unsafe { Self::refused(this, refusal) }),
-            };
-            if standing == standing::WAITING {
-                if bounds.is_none() {
-                    return Poll::Pending;
-                }
-                // SAFETY: queued just now.
-                unsafe { Self::register(this, core, bounds, due) };
-                // A token may have fired just before, and nobody polls again for that.
-                standing = seat.waiter.standing();
-                if !standing::is_final(standing) {
-                    return Poll::Pending;
-                }
-            }
-        } else if standing == standing::FINISHED {
-            panic!("a request was polled after it had completed");
-        } else {
+        if !seat.waiter.is_fresh() {
+            assert!(
+                seat.waiter.standing() != standing::FINISHED,
+                "a request was polled after it had completed"
+            );
             // SAFETY: the request was queued here, and this is its owner.
-            standing = unsafe { core.revisit(waiter, context.waker()) };
-            if standing == standing::WAITING {
-                return Poll::Pending;
-            }
+            return unsafe { core.revisit(waiter, context.waker()) };
         }
-        // SAFETY: answered for good, so no queue knows of it.
-        Poll::Ready(unsafe { Self::finish(this, standing) })
+        let attempt = core.acquire_open(seat.waiter.ask);
+        if attempt == Attempt::Granted {
+            return standing::SERVED;
+        }
+        let bounds = seat.bounds.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
+        seat.waiter.prepare_task(context.waker().clone());
+        // SAFETY: as above.
+        let standing = unsafe { core.enter(waiter, attempt, || give_up(bounds, due)) };
+        if standing != standing::WAITING || bounds.is_none() {
+            return standing;
+        }
+        // SAFETY: queued just now.
+        unsafe { Self::register(this, core, bounds, due) };
+        // A token may have fired just before, and nobody polls again for that.
+        match seat.waiter.standing() {
+            standing if standing::is_final(standing) => standing,
+            _ => standing::WAITING,
+        }
     }
 }
 
@@ -519,7 +529,7 @@ struct CacheAligned<T>(T);
 impl<O: Operation, L: Limits> Future for Request<O, L> {
     type Output = Output<O, L>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the request is not moved.
         let this = NonNull::from(unsafe { self.get_unchecked_mut() });
@@ -529,12 +539,16 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
             let waiter = &(*this.as_ptr()).seat.waiter;
             if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if synchronizer.acquire_now(waiter.ask) {
+                if synchronizer.acquire_uncontended(waiter.ask) {
                     let outcome = Self::finish(this, standing::SERVED);
                     return Poll::Ready(L::output(outcome));
                 }
             }
-            Self::poll_in_line(this, context).map(L::output)
+            match Self::poll_in_line(this, context) {
+                standing::WAITING => Poll::Pending,
+                // Answered for good, so no queue knows of it.
+                standing => Poll::Ready(L::output(Self::finish(this, standing))),
+            }
         }
     }
 }
@@ -546,15 +560,10 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
         // operation is there until the request has finished.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
-            match waiter.standing() {
+            match (*this.as_ptr()).seat.waiter.standing() {
                 standing::FINISHED => return,
                 standing::FRESH => {}
-                _ => {
-                    Self::unregister(this);
-                    let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                    synchronizer.core().withdraw(Self::waiter(this));
-                }
+                _ => Self::withdraw(this),
             }
             ManuallyDrop::drop(&mut (*this.as_ptr()).operation);
         }
