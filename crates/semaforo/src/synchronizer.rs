@@ -101,19 +101,7 @@ impl<P: Policy> Synchronizer<P> {
     /// With the panic of a waker, after everyone else has been woken.
     #[inline(always)]
     pub fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let current = self.word.load(Ordering::Relaxed);
-        if current & MOVED == 0 {
-            let next = self.policy.release(current, give)?;
-            if exchange(&self.word, current, next & STATE).is_ok() {
-                return Ok(current);
-            }
-        }
-        self.release_contended(give)
-    }
-
-    #[inline(never)]
-    fn release_contended(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let mut current = self.word.load(Ordering::Relaxed);
+        let mut current = self.word.load(Ordering::Acquire);
         while current & MOVED == 0 {
             let next = self.policy.release(current, give)?;
             match exchange(&self.word, current, next & STATE) {
@@ -121,7 +109,8 @@ impl<P: Policy> Synchronizer<P> {
                 Err(now) => current = now,
             }
         }
-        self.core().release(give)
+        // SAFETY: the word has moved to that address.
+        unsafe { &*Self::address(current) }.release(give)
     }
 
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
@@ -145,12 +134,6 @@ impl<P: Policy> Synchronizer<P> {
         let current = self.word.load(Ordering::Relaxed);
         if current & MOVED != 0 {
             return false;
-        }
-        if Some(current) == P::LIKELY_FREE {
-            // The same as below, but the exchange need not wait for the load.
-            let current = P::LIKELY_FREE.unwrap_or(current);
-            let next = self.policy.acquire(current, ask);
-            return next.is_some_and(|next| exchange(&self.word, current, next & STATE).is_ok());
         }
         let next = self.policy.acquire(current, ask);
         next.is_some_and(|next| exchange(&self.word, current, next & STATE).is_ok())

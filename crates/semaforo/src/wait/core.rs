@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// before: a transition may do both.
 #[inline]
 pub(crate) fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64, u64> {
-    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed)
+    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Acquire)
 }
 
 /// What tokens, the timer and the watchdog can do to an object, whatever its policy.
@@ -381,6 +381,27 @@ impl<P: Policy> Core<P> {
         if P::LANES == 1 { 0 } else { self.policy.lane(ask).min(P::LANES - 1) }
     }
 
+    /// Claims what a task was granted, if it was and nobody has taken it back.
+    ///
+    /// # Safety
+    /// The waiter was queued here, and this is its owner.
+    #[inline]
+    pub(crate) unsafe fn claim(&self, waiter: Pointer<P::Ask>) -> bool {
+        // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
+        unsafe {
+            let own = waiter.as_ref();
+            own.standing() == standing::GRANTED
+                && self.lock().change(|_, queue, _| {
+                    let granted = own.notes(|notes| notes.place) == Place::Granted;
+                    if granted {
+                        queue.granted.remove(waiter);
+                        own.notes(|notes| notes.place = Place::Nowhere);
+                    }
+                    granted
+                })
+        }
+    }
+
     /// Looks after a queued task that is being polled: claims what it was granted, wakes it from
     /// dormancy, or remembers its new waker. `WAITING` means that it goes on waiting.
     ///
@@ -602,7 +623,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Lets through whom a change allows, and wakes them once the lock is released.
-    #[inline(never)]
+    #[inline]
     fn settle_and_wake(&self, mut locked: Locked<'_, P>, given: Option<P::Give>) {
         let mut wakes = Wakes::new();
         locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
@@ -620,6 +641,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// Changes the state and lets through whom that allows. Returns the state before.
+    #[inline]
     pub(crate) fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let mut current = self.word.load(Ordering::Relaxed);
         while current & (LOCKED | WAITERS) == 0 {
@@ -629,6 +651,11 @@ impl<P: Policy> Core<P> {
                 Err(now) => current = now,
             }
         }
+        self.release_locked(give)
+    }
+
+    #[inline(never)]
+    fn release_locked(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let mut locked = self.lock();
         let before = locked.state;
         locked.state = self.policy.release(before, give)? & STATE;
@@ -659,7 +686,25 @@ impl<P: Policy> Core<P> {
     /// The grant loop: looks at the head of the lane whose turn it is, and grants, refuses, or
     /// stops. In barging mode it only wakes the head to try again, one at a time, unless that one
     /// was overtaken too often.
+    #[inline]
     fn settle(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        given: Option<P::Give>,
+        wakes: &mut Wakes,
+    ) {
+        if P::NEVER_PANICS {
+            self.settle_heads(queue, state, given, wakes, &mut None);
+        } else {
+            self.settle_caught(queue, state, given, wakes);
+        }
+        wakes.arm |= queue.must_arm();
+    }
+
+    /// The grant loop, for a policy that may panic over a request: that one is ended, the others go
+    /// on, and its owner will panic in turn.
+    fn settle_caught(
         &self,
         queue: &mut Queue<P::Ask>,
         state: &mut u64,
@@ -671,17 +716,13 @@ impl<P: Policy> Core<P> {
             let round = catch_unwind(AssertUnwindSafe(|| {
                 self.settle_heads(queue, state, given, wakes, &mut looked_at);
             }));
-            let Err(_) = round else { break };
-            // The policy panicked. If over a request, end that one and go on with the others; its
-            // owner will panic in turn.
-            let Some(waiter) = looked_at.take() else { break };
+            let (Err(_), Some(waiter)) = (round, looked_at.take()) else { break };
             // SAFETY: the lock is held, and the waiter still stands in its lane.
             unsafe {
                 self.detach(queue, waiter);
                 self.answer(queue, waiter, standing::FAULTED, wakes);
             }
         }
-        wakes.arm |= queue.must_arm();
     }
 
     #[inline]
@@ -712,7 +753,8 @@ impl<P: Policy> Core<P> {
                             }
                             return;
                         }
-                        self.detach(queue, head);
+                        queue.lanes[lane].remove(head);
+                        queue.waiting -= 1;
                         *state = next;
                         self.answer(queue, head, standing::GRANTED, wakes);
                     }
@@ -770,6 +812,7 @@ impl<P: Policy> Core<P> {
                 own.stand(standing::GRANTED);
                 return;
             }
+            own.notes(|notes| notes.place = Place::Nowhere);
             let standing = if standing == standing::GRANTED { standing::SERVED } else { standing };
             self.tell(waiter, thread, standing, wakes);
         }
@@ -857,6 +900,35 @@ impl<P: Policy> Core<P> {
         });
     }
 
+    /// What [`finish`](Kernel::finish) seldom has to do: arm the watchdog, tell those who found no
+    /// room in the batch, pass on a waker's panic.
+    #[cold]
+    fn finish_more(&self, wakes: &mut Wakes) {
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        while std::mem::take(&mut wakes.deferred) {
+            self.lock().change(|core, queue, state| {
+                while let Some(waiter) = queue.deferred.front().filter(|_| !wakes.is_full()) {
+                    // SAFETY: the lock is held, and what is in a list is alive.
+                    unsafe {
+                        let answer = waiter.as_ref().notes(|notes| notes.detail);
+                        core.detach(queue, waiter);
+                        core.answer(queue, waiter, answer, wakes);
+                    }
+                }
+                wakes.deferred = !queue.deferred.is_empty();
+                core.settle(queue, state, None, wakes);
+            });
+            wakes.wake();
+        }
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.resume_panic();
+    }
+
+    #[cold]
     fn arm(&self) {
         if let Some(object) = self.me.upgrade() {
             TIMER.watch(object);
@@ -934,28 +1006,10 @@ impl<P: Policy> Kernel for Core<P> {
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        loop {
-            if std::mem::take(&mut wakes.arm) {
-                self.arm();
-            }
-            wakes.wake();
-            if !std::mem::take(&mut wakes.deferred) {
-                break;
-            }
-            self.lock().change(|core, queue, state| {
-                while let Some(waiter) = queue.deferred.front().filter(|_| !wakes.is_full()) {
-                    // SAFETY: the lock is held, and what is in a list is alive.
-                    unsafe {
-                        let answer = waiter.as_ref().notes(|notes| notes.detail);
-                        core.detach(queue, waiter);
-                        core.answer(queue, waiter, answer, wakes);
-                    }
-                }
-                wakes.deferred = !queue.deferred.is_empty();
-                core.settle(queue, state, None, wakes);
-            });
+        wakes.wake();
+        if wakes.has_more() {
+            self.finish_more(wakes);
         }
-        wakes.resume_panic();
     }
 
     fn watch(&self) -> &Watch {

@@ -5,7 +5,7 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
-use super::wake::wake_owed;
+use super::wake::settle_debts;
 use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, yield_now};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
@@ -80,7 +80,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 
 #[cold]
 fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
-    wake_owed();
+    settle_debts();
     // A thread that is ending may have lost its thread-local parker already.
     let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
     if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {

@@ -468,26 +468,16 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
-    /// Polls a request that could not be granted at once: queues it, or looks after it in the
-    /// queue. Returns its standing: `WAITING`, or something final.
+    /// Polls for the first time a request that could not be granted at once: queues it. Returns its
+    /// standing: `WAITING`, or something final.
     ///
     /// # Safety
-    /// The request is pinned, not finished, and owned by the caller.
+    /// The request is pinned, fresh, and owned by the caller.
     #[inline(never)]
-    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+    unsafe fn join_line(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
-        // SAFETY: pinned, and withdrawn when it is dropped.
-        let waiter = unsafe { Self::waiter(this) };
-        if !seat.waiter.is_fresh() {
-            assert!(
-                seat.waiter.standing() != standing::FINISHED,
-                "a request was polled after it had completed"
-            );
-            // SAFETY: the request was queued here, and this is its owner.
-            return unsafe { core.revisit(waiter, context.waker()) };
-        }
         let attempt = core.acquire_open(seat.waiter.ask);
         if attempt == Attempt::Granted {
             return standing::SERVED;
@@ -495,8 +485,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         seat.waiter.prepare_task(context.waker().clone());
-        // SAFETY: as above.
-        let standing = unsafe { core.enter(waiter, attempt, || give_up(bounds, due)) };
+        // SAFETY: pinned, and withdrawn when it is dropped.
+        let standing = unsafe { core.enter(Self::waiter(this), attempt, || give_up(bounds, due)) };
         if standing != standing::WAITING || bounds.is_none() {
             return standing;
         }
@@ -506,6 +496,28 @@ impl<O: Operation, L: Limits> Request<O, L> {
         match seat.waiter.standing() {
             standing if standing::is_final(standing) => standing,
             _ => standing::WAITING,
+        }
+    }
+
+    /// Polls a request that stands in line. Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, was polled before, and is owned by the caller.
+    #[inline(never)]
+    unsafe fn look_again(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+        // SAFETY: passed on from the caller; only shared references to its parts are made. The
+        // operation is there until the request has finished.
+        unsafe {
+            let waiter = Self::waiter(this);
+            assert!(
+                waiter.as_ref().standing() != standing::FINISHED,
+                "a request was polled after it had completed"
+            );
+            let core = (*this.as_ptr()).operation.synchronizer().core();
+            if core.claim(waiter) {
+                return standing::SERVED;
+            }
+            core.revisit(waiter, context.waker())
         }
     }
 }
@@ -537,14 +549,17 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // are made.
         unsafe {
             let waiter = &(*this.as_ptr()).seat.waiter;
-            if waiter.is_fresh() {
+            let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
                 if synchronizer.acquire_uncontended(waiter.ask) {
                     let outcome = Self::finish(this, standing::SERVED);
                     return Poll::Ready(L::output(outcome));
                 }
-            }
-            match Self::poll_in_line(this, context) {
+                Self::join_line(this, context)
+            } else {
+                Self::look_again(this, context)
+            };
+            match standing {
                 standing::WAITING => Poll::Pending,
                 // Answered for good, so no queue knows of it.
                 standing => Poll::Ready(L::output(Self::finish(this, standing))),
