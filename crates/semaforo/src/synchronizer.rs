@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::policy::{MAX_LANES, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
-use crate::wait::core::{Core, STATE, exchange};
+use crate::wait::core::{Attempt, Core, STATE, exchange};
 use crate::wait::request::{Handle, Operation, Request, sealed};
 
 /// A [`Policy`] that threads can block on and tasks can await.
@@ -127,22 +127,29 @@ impl<P: Policy> Synchronizer<P> {
         self.policy.barges(self.state())
     }
 
-    /// Takes what is asked for with one load and one compare-and-swap, if nobody ever had to wait
-    /// here and nobody interferes. If it fails, ask the core.
+    /// Takes what is asked for with one load and one compare-and-swap, if it can be had at once and
+    /// nobody interferes.
     #[inline(always)]
-    pub(crate) fn acquire_uncontended(&self, ask: P::Ask) -> bool {
-        let current = self.word.load(Ordering::Relaxed);
+    pub(crate) fn attempt(&self, ask: P::Ask) -> Attempt {
+        let current = self.word.load(Ordering::Acquire);
         if current & MOVED != 0 {
-            return false;
+            // SAFETY: the word has moved to that address.
+            return unsafe { &*Self::address(current) }.acquire_open(ask);
         }
-        let next = self.policy.acquire(current, ask);
-        next.is_some_and(|next| exchange(&self.word, current, next & STATE).is_ok())
+        match self.policy.acquire(current, ask) {
+            Some(next) if exchange(&self.word, current, next & STATE).is_ok() => Attempt::Granted,
+            _ => Attempt::Unknown,
+        }
     }
 
     /// Takes what is asked for, if it can be had without waiting and without overtaking.
     #[inline]
     pub(crate) fn acquire_or_not(&self, ask: P::Ask) -> bool {
-        self.acquire_uncontended(ask) || self.acquire_contended(ask)
+        match self.attempt(ask) {
+            Attempt::Granted => true,
+            Attempt::Denied(_) => false,
+            Attempt::Unknown => self.acquire_contended(ask),
+        }
     }
 
     fn acquire_contended(&self, ask: P::Ask) -> bool {

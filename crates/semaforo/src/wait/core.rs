@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::list::List;
+use super::parker::Backoff;
 use super::timer::{TIMER, Watch};
 use super::waiter::{Notes, Place, Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Lanes, MAX_LANES, Policy, STATE_BITS};
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, TrackedCell, pause, yield_now};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, TrackedCell};
 
 /// Somebody holds the lock and is the only one to write the word.
 pub(crate) const LOCKED: u64 = 1 << 63;
@@ -147,8 +148,8 @@ pub(crate) enum Attempt {
     Granted,
     /// This word allows no grant, or no overtaking.
     Denied(u64),
-    /// Nobody knows: the lock was held.
-    Locked,
+    /// The lock was held, or somebody interfered.
+    Unknown,
 }
 
 /// The lock, held. Dropping it writes the word, also when a policy panics.
@@ -218,7 +219,7 @@ impl<P: Policy> Core<P> {
 
     #[cold]
     fn lock_contended(&self) -> Locked<'_, P> {
-        let mut pauses = 1;
+        let mut backoff = Backoff::new();
         loop {
             let word = self.word.load(Ordering::Relaxed);
             let free = word & LOCKED == 0;
@@ -230,12 +231,7 @@ impl<P: Policy> Core<P> {
             {
                 return Locked { core: self, state: word & STATE };
             }
-            if pauses <= 64 {
-                (0..pauses).for_each(|_| pause());
-                pauses *= 2;
-            } else {
-                yield_now();
-            }
+            backoff.wait();
         }
     }
 
@@ -287,7 +283,7 @@ impl<P: Policy> Core<P> {
                 Err(now) => current = now,
             }
         }
-        Attempt::Locked
+        Attempt::Unknown
     }
 
     /// Takes what is asked for, if it can be had without overtaking.
@@ -295,7 +291,7 @@ impl<P: Policy> Core<P> {
         match self.acquire_open(ask) {
             Attempt::Granted => true,
             Attempt::Denied(_) => false,
-            Attempt::Locked => self.lock().change(|core, queue, state| {
+            Attempt::Unknown => self.lock().change(|core, queue, state| {
                 let open = queue.waiting == 0 || core.may_overtake(queue, *state, ask);
                 let next = if open { core.policy.acquire(*state, ask) } else { None };
                 next.inspect(|next| *state = *next).is_some()
@@ -337,7 +333,7 @@ impl<P: Policy> Core<P> {
         let (mut locked, denied) = match attempt {
             Attempt::Granted => return standing::SERVED,
             Attempt::Denied(word) => self.lock_from(word),
-            Attempt::Locked => (self.lock(), false),
+            Attempt::Unknown => (self.lock(), false),
         };
         let standing = locked.change(|core, queue, state| {
             if !denied && (queue.waiting == 0 || core.may_overtake(queue, *state, ask)) {

@@ -14,6 +14,38 @@ const PAUSES: u32 = 40;
 /// Then let others run. On a single core this is what makes the hand-off happen.
 const YIELDS: u32 = 10;
 
+/// Waiting for something that another running thread is about to do: longer and longer pauses, then
+/// yields.
+pub(crate) struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// Pauses of 1, 2, 4, ... up to this power of two.
+    const PAUSING_STEPS: u32 = 5;
+    /// With the yields that follow.
+    const STEPS: u32 = 12;
+
+    pub(crate) const fn new() -> Self {
+        Self { step: 0 }
+    }
+
+    /// Waits a little, a little longer each time.
+    pub(crate) fn wait(&mut self) {
+        if self.step <= Self::PAUSING_STEPS {
+            (0..1 << self.step).for_each(|_| pause());
+        } else {
+            yield_now();
+        }
+        self.step = self.step.saturating_add(1);
+    }
+
+    /// Whether that was long enough to look for something better to do.
+    pub(crate) fn is_spent(&self) -> bool {
+        MODELLED || self.step >= Self::STEPS
+    }
+}
+
 /// Our own, because `std::thread::park` belongs to the user: taking its token would swallow theirs.
 #[derive(Debug)]
 struct Parker {

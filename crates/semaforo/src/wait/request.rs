@@ -14,15 +14,11 @@ use std::time::{Duration, Instant};
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
 use super::core::{Attempt, Core, Kernel, Seat};
-use super::parker;
+use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, Refusal};
-use crate::primitive::pause;
 use crate::synchronizer::Synchronizer;
-
-/// How often a thread in barging mode tries before it queues.
-const BARGING_TRIES: u32 = 64;
 
 /// A request for something that one may have to wait for.
 ///
@@ -196,7 +192,7 @@ impl<O: Operation> Request<O, Unlimited> {
 
     #[inline]
     fn limited(self) -> Request<O, Limited> {
-        let (operation, ask) = self.into_parts();
+        let (operation, ask, Unlimited) = self.into_parts();
         Request::with(operation, ask, Limited(Bounds::new()))
     }
 
@@ -252,13 +248,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
 
     /// Takes a request apart that was never polled.
     #[inline]
-    fn into_parts(self) -> (O, Ask<O>) {
+    fn into_parts(self) -> (O, Ask<O>, L) {
         let mut this = ManuallyDrop::new(self);
         let ask = this.seat.waiter.ask;
-        // SAFETY: the request is never used again. A fresh waiter owns nothing, and neither do
-        // `Unlimited` bounds; this is called for no others.
-        let operation = unsafe { ManuallyDrop::take(&mut this.operation) };
-        (operation, ask)
+        // SAFETY: the request is never used again, and its fresh waiter owns nothing.
+        unsafe {
+            let limits = std::ptr::read(&raw const this.seat.bounds);
+            (ManuallyDrop::take(&mut this.operation), ask, limits)
+        }
     }
 
     /// Blocks this thread until the request is granted, or ended by its bounds.
@@ -266,34 +263,18 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
     #[inline(always)]
     pub fn wait(self) -> Output<O, L> {
-        let ask = self.seat.waiter.ask;
-        if self.operation.synchronizer().acquire_uncontended(ask) {
-            return L::output(Ok(self.finish_unpinned(ask)));
+        let (operation, ask, limits) = self.into_parts();
+        if operation.synchronizer().attempt(ask) == Attempt::Granted {
+            return L::output(Ok(operation.granted(ask)));
         }
-        L::output(self.wait_in_line())
-    }
-
-    /// Finishes a request that was granted before it was pinned.
-    #[inline]
-    fn finish_unpinned(self, ask: Ask<O>) -> O::Granted {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the request is never used again. Its fresh waiter owns nothing.
-        let operation = unsafe {
-            std::ptr::drop_in_place(&raw mut this.seat.bounds);
-            ManuallyDrop::take(&mut this.operation)
-        };
-        operation.granted(ask)
+        L::output(Self::wait_in_line(operation, ask, limits))
     }
 
     #[inline(never)]
-    fn wait_in_line(self) -> Outcome<O> {
-        let mut aligned = CacheAligned(self);
-        // SAFETY: `aligned` is not moved again.
-        let this = unsafe { Pin::new_unchecked(&mut aligned.0) };
-        // SAFETY: the pinned value stays where it is.
-        let this = NonNull::from(unsafe { this.get_unchecked_mut() });
-        // SAFETY: pinned, and this is the owner.
-        unsafe { Self::wait_pinned(this) }
+    fn wait_in_line(operation: O, ask: Ask<O>, limits: L) -> Outcome<O> {
+        let mut request = CacheAligned(Self::with(operation, ask, limits));
+        // SAFETY: the request is not moved again, and this is the owner.
+        unsafe { Self::wait_pinned(NonNull::from(&mut request.0)) }
     }
 
     /// # Safety
@@ -303,12 +284,13 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let synchronizer = operation.synchronizer();
         let core = synchronizer.core();
-        let mut tries = if synchronizer.barges() { BARGING_TRIES } else { 0 };
         let mut attempt = core.acquire_open(seat.waiter.ask);
-        while attempt != Attempt::Granted && tries > 0 {
-            tries -= 1;
-            pause();
-            attempt = core.acquire_open(seat.waiter.ask);
+        if synchronizer.barges() {
+            let mut backoff = Backoff::new();
+            while attempt != Attempt::Granted && !backoff.is_spent() {
+                backoff.wait();
+                attempt = core.acquire_open(seat.waiter.ask);
+            }
         }
         if attempt == Attempt::Granted {
             // SAFETY: passed on from the caller.
@@ -468,20 +450,16 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
-    /// Polls for the first time a request that could not be granted at once: queues it. Returns its
-    /// standing: `WAITING`, or something final.
+    /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
+    /// Returns its standing: `WAITING`, or something final.
     ///
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
     #[inline(never)]
-    unsafe fn join_line(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+    unsafe fn join_line(this: NonNull<Self>, context: &mut Context<'_>, attempt: Attempt) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
-        let attempt = core.acquire_open(seat.waiter.ask);
-        if attempt == Attempt::Granted {
-            return standing::SERVED;
-        }
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         seat.waiter.prepare_task(context.waker().clone());
@@ -551,11 +529,12 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
             let waiter = &(*this.as_ptr()).seat.waiter;
             let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if synchronizer.acquire_uncontended(waiter.ask) {
+                let attempt = synchronizer.attempt(waiter.ask);
+                if attempt == Attempt::Granted {
                     let outcome = Self::finish(this, standing::SERVED);
                     return Poll::Ready(L::output(outcome));
                 }
-                Self::join_line(this, context)
+                Self::join_line(this, context, attempt)
             } else {
                 Self::look_again(this, context)
             };
