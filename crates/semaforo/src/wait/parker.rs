@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
 use super::wake::wake_owed;
-use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, yield_now};
+use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left, yield_now};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
 /// than a wake-up costs.
@@ -44,7 +44,7 @@ impl Parker {
             woken = match deadline {
                 None => self.changed.wait(woken).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = time_left(deadline);
                     if left.is_zero() {
                         break;
                     }
@@ -59,6 +59,11 @@ impl Parker {
 /// Waits until the waiter is answered, and returns its standing; `WAITING` or `PARKED` mean that
 /// the deadline came first.
 pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+    if waiter.standing() == standing::PARKED {
+        // The deadline has come, but the answer was first, and is on its way.
+        yield_now();
+        return waiter.standing();
+    }
     if !MODELLED {
         for _ in 0..PAUSES {
             pause();
@@ -92,7 +97,7 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
         if standing != standing::PARKED {
             return standing;
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if deadline.is_some_and(|deadline| time_left(deadline).is_zero()) {
             return standing;
         }
     }

@@ -18,11 +18,11 @@ use super::parker;
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, Refusal};
-use crate::primitive::pause;
+use crate::primitive::{MODELLED, pause};
 use crate::synchronizer::Synchronizer;
 
 /// How often a thread in barging mode tries before it queues.
-const BARGING_TRIES: u32 = 64;
+const BARGING_TRIES: u32 = if MODELLED { 1 } else { 64 };
 
 /// A request for something that one may have to wait for.
 ///
