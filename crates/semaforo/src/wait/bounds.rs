@@ -10,7 +10,7 @@ use super::cancel::{CancelToken, Link};
 use super::core::Kernel;
 use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
-use crate::primitive::TrackedCell;
+use crate::primitive::{TrackedCell, now};
 
 /// The bounds of one request. They become visible to the timer and to a token when the request
 /// joins a queue ([`register`](Self::register)) and are invisible again after
@@ -112,7 +112,7 @@ impl Bounds {
         if after == u64::MAX && at == u64::MAX {
             return Due::Never;
         }
-        let now = nanoseconds(Instant::now());
+        let now = nanoseconds(now());
         match at.min(now.saturating_add(after)) {
             u64::MAX => Due::Never,
             at if at <= now => Due::Now,

@@ -15,7 +15,7 @@ use super::timer::{TIMER, Watch};
 use super::waiter::{Notes, Place, Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Lanes, MAX_LANES, Policy, STATE_BITS};
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, TrackedCell};
+use crate::primitive::{AtomicU32, AtomicU64, MODELLED, Ordering, TrackedCell};
 
 /// Somebody holds the lock and is the only one to write the word.
 pub(crate) const LOCKED: u64 = 1 << 63;
@@ -29,7 +29,7 @@ pub(crate) const STATE: u64 = (1 << STATE_BITS) - 1;
 const _: () = assert!(STATE == STRICT - 1);
 
 /// How often a barging mode lets newcomers overtake the same waiter after waking it.
-const OVERTAKEN_AT_MOST: u8 = 4;
+const OVERTAKEN_AT_MOST: u8 = if MODELLED { 1 } else { 4 };
 
 /// The detail of a waiter in a lane, overtaken so many times more.
 fn overtaken(detail: u8, more: u8) -> u8 {

@@ -44,6 +44,6 @@ pub(crate) mod core;
 mod list;
 mod parker;
 pub(crate) mod request;
-mod timer;
+pub(crate) mod timer;
 mod waiter;
 mod wake;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
 use super::wake::settle_debts;
-use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, yield_now};
+use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left, yield_now};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
 /// than a wake-up costs.
@@ -32,7 +32,7 @@ impl Backoff {
 
     /// Waits a little, a little longer each time.
     pub(crate) fn wait(&mut self) {
-        if self.step <= Self::PAUSING_STEPS {
+        if self.step <= Self::PAUSING_STEPS && !MODELLED {
             (0..1 << self.step).for_each(|_| pause());
         } else {
             yield_now();
@@ -42,7 +42,7 @@ impl Backoff {
 
     /// Whether that was long enough to look for something better to do.
     pub(crate) fn is_spent(&self) -> bool {
-        MODELLED || self.step >= Self::STEPS
+        self.step >= if MODELLED { 1 } else { Self::STEPS }
     }
 }
 
@@ -76,7 +76,7 @@ impl Parker {
             woken = match deadline {
                 None => self.changed.wait(woken).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = time_left(deadline);
                     if left.is_zero() {
                         break;
                     }
@@ -91,6 +91,11 @@ impl Parker {
 /// Waits until the waiter is answered, and returns its standing; `WAITING` or `PARKED` mean that
 /// the deadline came first.
 pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+    if waiter.standing() == standing::PARKED {
+        // The deadline has come, but the answer was first, and is on its way.
+        yield_now();
+        return waiter.standing();
+    }
     if !MODELLED {
         for _ in 0..PAUSES {
             pause();
@@ -124,7 +129,7 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
         if standing != standing::PARKED {
             return standing;
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if deadline.is_some_and(|deadline| time_left(deadline).is_zero()) {
             return standing;
         }
     }

@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
-use crate::primitive::{constant_thread_local, thread_local};
+use crate::primitive::{MODELLED, constant_thread_local, thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
-const BATCH: usize = 32;
+const BATCH: usize = if MODELLED { 2 } else { 32 };
 
 /// Wake-ups collected under a lock, to be made once it is released.
 ///
