@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cancel::{CancelToken, Link};
-use super::core::Kernel;
+use super::kernel::Kernel;
 use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
 use crate::primitive::{TrackedCell, now};

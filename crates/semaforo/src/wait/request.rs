@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::{Attempt, Core, Kernel, Seat};
+use super::core::{Attempt, Core};
+use super::kernel::{Kernel, Seat};
 use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;

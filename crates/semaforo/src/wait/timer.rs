@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
 use super::cancel::TokenState;
-use super::core::Kernel;
+use super::kernel::Kernel;
 use super::waiter::standing;
 use super::wake::Wakes;
 use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
@@ -372,18 +372,19 @@ impl Timer {
     pub(crate) fn act(&self, present: u64) -> bool {
         let mut wheel = self.lock();
         let Some(entry) = wheel.pop(present) else { return false };
+        let mut wakes = Wakes::new();
         // SAFETY: the entry was in the wheel until now, and the lock is held.
-        let due = unsafe { Due::of(entry) };
+        let due = unsafe { Due::of(entry, &mut wakes) };
         drop(wheel);
-        due.act();
+        due.act(&mut wakes);
         true
     }
 }
 
 /// What is left to do for an entry whose time has come, once the timer's lock is released.
 enum Due {
-    /// The request has been ended; these are the wake-ups.
-    Ended(Arc<dyn Kernel>, Wakes),
+    /// The request has been ended; the wake-ups are left to make.
+    Ended(Arc<dyn Kernel>),
     Tick(Arc<dyn Kernel>),
     Fire(Arc<TokenState>),
     Nothing,
@@ -393,16 +394,15 @@ impl Due {
     /// # Safety
     /// The entry has just been taken out of the wheel, whose lock is held: its owner cannot go
     /// away before the lock is released.
-    unsafe fn of(entry: NonNull<Entry>) -> Self {
+    unsafe fn of(entry: NonNull<Entry>, wakes: &mut Wakes) -> Self {
         // SAFETY: the kind says which struct the entry is the first field of.
         unsafe {
             match entry.as_ref().key().kind() {
                 Kind::Request => {
                     let bounds: NonNull<Bounds> = entry.cast();
                     let Some(object) = bounds.as_ref().object() else { return Self::Nothing };
-                    let mut wakes = Wakes::new();
-                    object.end(bounds, standing::TIMED_OUT, &mut wakes);
-                    Self::Ended(object, wakes)
+                    object.end(bounds, standing::TIMED_OUT, wakes);
+                    Self::Ended(object)
                 }
                 Kind::Watch => {
                     let watch: NonNull<Watch> = entry.cast();
@@ -419,16 +419,15 @@ impl Due {
         }
     }
 
-    fn act(self) {
+    fn act(self, wakes: &mut Wakes) {
         // A waker or a cancellation callback that panics must not end the timer.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
-            Self::Ended(object, mut wakes) => object.finish(&mut wakes),
+            Self::Ended(object) => object.finish(wakes),
             Self::Tick(object) => {
-                let mut wakes = Wakes::new();
-                if object.tick(&mut wakes) {
+                if object.tick(wakes) {
                     TIMER.watch(Arc::clone(&object));
                 }
-                object.finish(&mut wakes);
+                object.finish(wakes);
             }
             Self::Fire(token) => token.fire(None),
             Self::Nothing => {}

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
-use crate::primitive::{MODELLED, constant_thread_local, thread_local};
+use crate::primitive::{MODELLED, constant_thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
 const BATCH: usize = if MODELLED { 2 } else { 32 };
@@ -100,7 +100,7 @@ constant_thread_local! {
     static WAKING: Cell<Waking> = Cell::new(Waking::No);
 }
 
-thread_local! {
+constant_thread_local! {
     static OWED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new());
 }
 
