@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semaforo::{CancelSource, Mutex, WaitError};
-use support::{LONG, Line, SHORT, Step, Waiter, in_every_arrangement, leaked, panic_of};
+use support::{LONG, Line, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, panic_of};
 
 /// M-01
 #[test]
@@ -49,7 +49,7 @@ fn locking_again_is_never_silently_granted() {
         let zero = line.start(limited(Duration::ZERO)).join();
         assert_eq!(zero.unwrap_err(), WaitError::TimedOut);
         let again = line.enter(lock.lock().cancel_on(&stop.token()));
-        stop.cancel();
+        fire(&stop, 1);
         assert_eq!(again.join().unwrap_err(), WaitError::Cancelled);
         assert_eq!(lock.waiters(), 0, "no ghost is left");
         assert!(lock.is_locked());
@@ -66,7 +66,7 @@ fn cancelling_a_waiter_leaves_the_holder_alone() {
         let mut guard = lock.lock().wait();
         let stop = CancelSource::new();
         let waiter = Line::new(arrangement, lock).enter(lock.lock().cancel_on(&stop.token()));
-        stop.cancel();
+        fire(&stop, 1);
         assert_eq!((lock.is_locked(), lock.waiters()), (true, 0));
         assert_eq!(waiter.join().unwrap_err(), WaitError::Cancelled);
         *guard += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semaforo::{CancelSource, OwnerKey, ReentrantLock, TooManyHolds, WaitError};
-use support::{Kind, LONG, Line, Step, Waiter, in_every_arrangement, leaked, until_queued};
+use support::{Kind, LONG, Line, Step, Waiter, fire, in_every_arrangement, leaked, until_queued};
 
 /// M-01
 #[test]
@@ -131,7 +131,7 @@ fn cancelling_a_waiter_leaves_owner_and_count_alone() {
             |guard| guard.map(drop),
         );
         until_queued(lock, 1);
-        stop.cancel();
+        fire(&stop, 1);
         assert_eq!((lock.holds(), lock.waiters()), (2, 0));
         assert!(lock.is_held_by_this_thread());
         assert_eq!(waiter.join().unwrap_err(), WaitError::Cancelled);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use semaforo::{CancelSource, RwLock, WaitError};
 use support::{
-    LONG, Line, SHORT, Step, eventually, in_every_arrangement, in_every_arrangement_at_once, leaked,
+    LONG, Line, SHORT, Step, eventually, fire, in_every_arrangement, in_every_arrangement_at_once,
+    leaked,
 };
 
 ///
@@ -122,7 +123,7 @@ fn a_reader_enters_when_the_writer_before_it_is_cancelled() {
         let mut line = Line::new(arrangement, lock);
         let writer = line.enter(lock.write().cancel_on(&stop.token()));
         let reader = line.enter(lock.read());
-        stop.cancel();
+        fire(&stop, 1);
         assert_eq!((lock.readers(), lock.waiters()), (2, 0));
         assert_eq!(writer.join().unwrap_err(), WaitError::Cancelled);
         drop((reader.join(), first));
@@ -233,9 +234,9 @@ fn cancelling_those_who_wait_leaves_the_writer_alone() {
         let mut line = Line::new(arrangement, lock);
         let reader = line.enter(lock.read().cancel_on(&stop_reader.token()));
         let writer = line.enter(lock.write().cancel_on(&stop_writer.token()));
-        stop_reader.cancel();
+        fire(&stop_reader, 1);
         assert_eq!((lock.waiting_readers(), lock.waiting_writers()), (0, 1));
-        stop_writer.cancel();
+        fire(&stop_writer, 1);
         assert_eq!((lock.waiters(), lock.has_writer()), (0, true));
         assert_eq!(reader.join().unwrap_err(), WaitError::Cancelled);
         assert_eq!(writer.join().unwrap_err(), WaitError::Cancelled);
@@ -263,11 +264,11 @@ fn introspection_is_exact_through_cancellations() {
             }
         }
         assert_eq!(shape(), (6, 3, 3));
-        stops[2].cancel();
+        fire(&stops[2], 1);
         assert_eq!(shape(), (5, 2, 3));
-        stops[1].cancel();
+        fire(&stops[1], 1);
         assert_eq!(shape(), (4, 2, 2));
-        stops[5].cancel();
+        fire(&stops[5], 1);
         assert_eq!(shape(), (3, 2, 1));
         drop(writing);
         assert_eq!((shape(), lock.readers()), ((1, 0, 1), 2));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use semaforo::{AcquireError, CancelSource, ReleaseError, Semaphore, WaitError};
-use support::{LONG, Line, SHORT, Step, in_every_arrangement, leaked, panic_of, until_queued};
+use support::{
+    LONG, Line, SHORT, Step, fire, in_every_arrangement, leaked, panic_of, until_queued,
+};
 
 /// S-01
 #[test]
@@ -146,7 +148,7 @@ fn a_cancelled_waiter_is_not_granted_afterwards() {
         let stop = CancelSource::new();
         let request = semaphore.acquire(2).cancel_on(&stop.token());
         let waiter = Line::new(arrangement, semaphore).enter(request);
-        stop.cancel();
+        fire(&stop, 1);
         drop(held);
         assert_eq!(waiter.join().unwrap_err(), WaitError::Cancelled);
         assert_eq!(semaphore.try_acquire(2).map(|permit| permit.permits()), Some(2));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use semaforo::{CancelSource, Semaphore, WaitError};
 use support::{
-    Line, SHORT, Step, eventually, in_every_arrangement, in_every_arrangement_at_once, leaked,
+    Line, SHORT, Step, eventually, fire, in_every_arrangement, in_every_arrangement_at_once, leaked,
 };
 
 /// S-05
@@ -160,7 +160,7 @@ fn cancelling_the_head_serves_those_whom_it_held_up() {
         let two = line.enter(semaphore.acquire(2));
         let one = line.enter(semaphore.acquire(1));
         let four = line.enter(semaphore.acquire(4));
-        stop.cancel();
+        fire(&stop, 1);
         assert_eq!((semaphore.available(), semaphore.waiters()), (0, 1));
         assert_eq!(eight.join().unwrap_err(), WaitError::Cancelled);
         let (two, one) = (two.join().unwrap(), one.join().unwrap());
@@ -198,10 +198,10 @@ fn cancelling_admits_nobody_when_nothing_is_free() {
         let mut line = Line::new(arrangement, semaphore);
         let a = line.enter(semaphore.acquire(1).cancel_on(&stop_a.token()));
         let b = line.enter(semaphore.acquire(1).cancel_on(&stop_b.token()));
-        stop_b.cancel();
+        fire(&stop_b, 1);
         assert_eq!(semaphore.waiters(), 1);
         assert!(!a.is_done());
-        stop_a.cancel();
+        fire(&stop_a, 1);
         assert_eq!(semaphore.waiters(), 0);
         assert_eq!(a.join().unwrap_err(), WaitError::Cancelled);
         assert_eq!(b.join().unwrap_err(), WaitError::Cancelled);

@@ -90,6 +90,15 @@ pub(crate) fn until_queued(object: &impl Queued, count: usize) {
     eventually(&format!("{count} requests queued"), || object.queued() == count);
 }
 
+/// Fires, once the source's token knows of so many waits: a request is seen in its queue a moment
+/// before its token knows of it.
+#[track_caller]
+pub(crate) fn fire(source: &semaforo::CancelSource, waits: usize) {
+    let token = source.token();
+    eventually("the token knows those who wait with it", || token.registrations() >= waits);
+    source.cancel();
+}
+
 /// What happened, in order, told by several threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record<E>(Arc<Mutex<Vec<E>>>);
@@ -128,6 +137,34 @@ pub(crate) fn panic_of<R>(run: impl FnOnce() -> R) -> String {
         Ok(_) => panic!("this should have panicked"),
         Err(panic) => message_of(&*panic).to_owned(),
     }
+}
+
+/// Runs a test again, alone, in a process of its own, and expects that to end well: for what would
+/// otherwise take the other tests down with it (a stack overflow, an abort, a memory error, a hang).
+#[track_caller]
+pub(crate) fn in_its_own_process(test: &str, body: impl FnOnce()) {
+    const ALONE: &str = "SEMAFORO_TEST_ALONE";
+    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
+        return body();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, test)
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + LIMIT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() >= end {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{test} did not end");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(status.success(), "{test} alone: {status}");
 }
 
 /// A small pseudo-random sequence, so that a failing run can be repeated from its seed.
