@@ -26,6 +26,7 @@ impl<P: Policy> Core<P> {
         locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
         drop(locked);
         self.finish(&mut wakes);
+        wakes.resume_panic();
     }
 
     /// The grant loop: looks at the head of the lane whose turn it is, and grants, refuses, or
@@ -264,8 +265,31 @@ impl<P: Policy> Core<P> {
         let standing = self.lock().change(|core, queue, state| unsafe {
             core.stand_first(queue, state, waiter, &mut wakes)
         });
-        self.finish(&mut wakes);
+        // SAFETY: the owner's waiter is alive.
+        self.finish_visit(&mut wakes, standing, unsafe { waiter.as_ref() }.ask);
         standing
+    }
+
+    /// Wakes those who came after a waiter that was served, or not, by its own visit. If a waker
+    /// panics, the visit does too, and keeps nothing.
+    pub(super) fn finish_visit(&self, wakes: &mut Wakes, standing: u8, ask: P::Ask) {
+        self.finish(wakes);
+        if wakes.has_panic() {
+            if standing == standing::SERVED {
+                self.give_back(ask, wakes);
+            }
+            wakes.resume_panic();
+        }
+    }
+
+    /// Passes on what was granted for good, and wakes those who get it.
+    #[cold]
+    pub(super) fn give_back(&self, ask: P::Ask, wakes: &mut Wakes) {
+        self.lock().change(|core, queue, state| {
+            let given = core.undo(state, ask);
+            core.settle(queue, state, given, wakes);
+        });
+        self.finish(wakes);
     }
 
     /// The state after a grant was given back, if it can be.
@@ -287,13 +311,14 @@ impl<P: Policy> Core<P> {
                     // SAFETY: the lock is held, and what is in a lane is alive.
                     unsafe {
                         core.detach(queue, waiter);
-                        core.answer(queue, waiter, standing::SERVED, &mut wakes);
+                        core.answer(queue, waiter, standing::PASSED, &mut wakes);
                     }
                 }
             }
             passed
         });
         self.finish(&mut wakes);
+        wakes.resume_panic();
         passed
     }
 
@@ -352,7 +377,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// What [`finish`](Kernel::finish) seldom has to do: arm the watchdog, tell those who found no
-    /// room in the batch, pass on a waker's panic.
+    /// room in the batch.
     #[cold]
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
         if std::mem::take(&mut wakes.arm) {
@@ -376,6 +401,5 @@ impl<P: Policy> Core<P> {
         if std::mem::take(&mut wakes.arm) {
             self.arm();
         }
-        wakes.resume_panic();
     }
 }

@@ -72,16 +72,25 @@ impl Wakes {
     /// Whether there is more to do than to wake.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
-        self.deferred | self.arm | self.panic.is_some()
+        self.deferred | self.arm
+    }
+
+    /// Whether a waker has panicked.
+    #[inline]
+    pub(crate) fn has_panic(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// The first panic of a waker, for a caller with more to do.
+    pub(crate) fn take_panic(&mut self) -> Option<Panic> {
+        self.panic.take()
     }
 
     /// Lets the first panic of a waker reach the caller, unless the caller is panicking already.
     #[inline]
     pub(crate) fn resume_panic(&mut self) {
         if let Some(panic) = self.panic.take() {
-            if !std::thread::panicking() {
-                resume_unwind(panic);
-            }
+            resume(panic);
         }
     }
 }
@@ -112,7 +121,7 @@ enum Waking {
     Owing,
 }
 
-type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 impl Wake {
     #[inline]
@@ -165,8 +174,14 @@ fn wake_owed() -> Option<Panic> {
 /// Makes the wake-ups that this thread still owes to others, before it goes to sleep.
 pub(crate) fn settle_debts() {
     if let Some(panic) = wake_owed() {
-        if !std::thread::panicking() {
-            resume_unwind(panic);
-        }
+        resume(panic);
+    }
+}
+
+/// A second panic while unwinding would end the process.
+#[cold]
+pub(crate) fn resume(panic: Panic) {
+    if !std::thread::panicking() {
+        resume_unwind(panic);
     }
 }
