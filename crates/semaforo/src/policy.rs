@@ -126,6 +126,10 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// How many lanes requests queue in, at most [`MAX_LANES`].
     const LANES: usize = 1;
 
+    /// That no function here panics, so that nobody need be ready for it.
+    #[doc(hidden)]
+    const NEVER_PANICS: bool = false;
+
     /// The state after granting `ask`, or `None` if it has to wait.
     fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;
 

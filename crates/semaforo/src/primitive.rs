@@ -4,9 +4,10 @@
 #[cfg(not(any(loom, shuttle)))]
 mod chosen {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::{Condvar, Mutex};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread::yield_now;
     pub(crate) use std::thread_local;
+    use std::time::{Duration, Instant};
 
     /// Time passes, and the timer thread runs.
     pub(crate) const MODELLED: bool = false;
@@ -14,35 +15,75 @@ mod chosen {
     pub(crate) fn pause() {
         std::hint::spin_loop();
     }
+
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
+
+    pub(crate) fn time_left(deadline: Instant) -> Duration {
+        deadline.saturating_duration_since(now())
+    }
+
+    /// Declares a static that each run of a model makes anew.
+    macro_rules! global {
+        ($(#[$attribute:meta])* pub(crate) static $name:ident: $type:ty = $value:expr;) => {
+            $(#[$attribute])* pub(crate) static $name: $type = $value;
+        };
+    }
+    pub(crate) use global;
 }
 
 #[cfg(loom)]
 mod chosen {
+    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use loom::sync::{Condvar, Mutex};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
+    pub(crate) use loom::thread::yield_now as pause;
     pub(crate) use loom::thread_local;
 
-    /// There is no time in a model: the models call what the timer would call.
-    pub(crate) const MODELLED: bool = true;
-
-    pub(crate) fn pause() {
-        loom::thread::yield_now();
+    macro_rules! global {
+        ($(#[$attribute:meta])* pub(crate) static $name:ident: $type:ty = $value:expr;) => {
+            loom::lazy_static! { $(#[$attribute])* pub(crate) static ref $name: $type = $value; }
+        };
     }
+    pub(crate) use global;
 }
 
 #[cfg(shuttle)]
 mod chosen {
+    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-    pub(crate) use shuttle::sync::{Condvar, Mutex};
+    pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::yield_now;
+    pub(crate) use shuttle::thread::yield_now as pause;
     pub(crate) use shuttle::thread_local;
 
-    /// There is no time in a model: the models call what the timer would call.
+    macro_rules! global {
+        ($(#[$attribute:meta])* pub(crate) static $name:ident: $type:ty = $value:expr;) => {
+            shuttle::lazy_static! { $(#[$attribute])* pub(crate) static ref $name: $type = $value; }
+        };
+    }
+    pub(crate) use global;
+}
+
+#[cfg(any(loom, shuttle))]
+mod stopped_clock {
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    /// No time passes in a model, and no timer thread runs: the models say when the timer acts.
     pub(crate) const MODELLED: bool = true;
 
-    pub(crate) fn pause() {
-        shuttle::thread::yield_now();
+    pub(crate) fn now() -> Instant {
+        static NOW: OnceLock<Instant> = OnceLock::new();
+        *NOW.get_or_init(Instant::now)
+    }
+
+    /// A thread that would sleep until a deadline finds that it has come. Whatever may happen
+    /// before, others can do in between.
+    pub(crate) fn time_left(_: Instant) -> Duration {
+        Duration::ZERO
     }
 }
 
@@ -88,6 +129,16 @@ impl<T> TrackedCell<T> {
     }
 }
 
+/// Loom sees that nobody uses a cell that is gone.
+#[cfg(loom)]
+impl<T> Drop for TrackedCell<T> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.value.with_mut(|_| ());
+        }
+    }
+}
+
 /// Declares a `const fn` that is an ordinary one under loom, whose atomics cannot be constants.
 macro_rules! constant_unless_modelled {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
@@ -98,3 +149,15 @@ macro_rules! constant_unless_modelled {
     };
 }
 pub(crate) use constant_unless_modelled;
+
+/// Declares a thread-local whose initial value is a constant, where the primitives know the
+/// difference.
+macro_rules! constant_thread_local {
+    ($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        #[cfg(not(any(loom, shuttle)))]
+        std::thread_local! { $(#[$attribute])* static $name: $type = const { $value }; }
+        #[cfg(any(loom, shuttle))]
+        crate::primitive::thread_local! { $(#[$attribute])* static $name: $type = $value; }
+    };
+}
+pub(crate) use constant_thread_local;

@@ -119,6 +119,8 @@ impl Policy for Permits {
     type Refusal = AcquireError;
     type Misuse = ReleaseError;
 
+    const NEVER_PANICS: bool = true;
+
     #[inline]
     fn acquire(&self, state: u64, permits: u32) -> Option<u64> {
         let granted = !Self::is_closed(state) && Self::available(state) >= permits;
@@ -234,6 +236,8 @@ impl Policy for Exclusive {
     type Give = ();
     type Refusal = Infallible;
     type Misuse = NotHeld;
+
+    const NEVER_PANICS: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

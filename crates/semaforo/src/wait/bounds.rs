@@ -1,15 +1,16 @@
 //! What may end a request before it is granted: a time limit, and cancellation tokens.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cancel::{CancelToken, Link};
-use super::core::Kernel;
+use super::kernel::Kernel;
 use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
-use crate::primitive::TrackedCell;
+use crate::primitive::{TrackedCell, now};
 
 /// The bounds of one request. They become visible to the timer and to a token when the request
 /// joins a queue ([`register`](Self::register)) and are invisible again after
@@ -26,9 +27,12 @@ pub(crate) struct Bounds {
     pub(crate) link: TrackedCell<Link>,
     /// Nanoseconds from the first poll; `u64::MAX` for no limit.
     after: Cell<u64>,
-    tokens: [Cell<Option<CancelToken>>; 2],
-    stage: TrackedCell<Stage>,
+    tokens: Tokens,
+    stage: ManuallyDrop<TrackedCell<Stage>>,
 }
+
+/// Up to two tokens; the second only after the first.
+type Tokens = ManuallyDrop<[Cell<Option<CancelToken>>; 2]>;
 
 #[derive(Debug)]
 enum Stage {
@@ -65,8 +69,8 @@ impl Bounds {
             entry: Entry::new(Kind::Request),
             link: TrackedCell::new(Link::UNLINKED),
             after: Cell::new(u64::MAX),
-            tokens: [const { Cell::new(None) }; 2],
-            stage: TrackedCell::new(Stage::Before(u64::MAX)),
+            tokens: ManuallyDrop::new([const { Cell::new(None) }; 2]),
+            stage: ManuallyDrop::new(TrackedCell::new(Stage::Before(u64::MAX))),
         }
     }
 
@@ -78,11 +82,11 @@ impl Bounds {
 
     pub(crate) fn limit_instant(&mut self, limit: Instant) {
         let at = self.deadline().min(nanoseconds(limit));
-        self.stage = TrackedCell::new(Stage::Before(at));
+        self.stage = ManuallyDrop::new(TrackedCell::new(Stage::Before(at)));
     }
 
     pub(crate) fn add_token(&mut self, token: &CancelToken) {
-        let [first, second] = &mut self.tokens;
+        let [first, second] = &mut *self.tokens;
         match (first.get_mut(), second.get_mut()) {
             (None, _) => first.set(Some(token.clone())),
             (Some(_), None) => second.set(Some(token.clone())),
@@ -108,7 +112,7 @@ impl Bounds {
         if after == u64::MAX && at == u64::MAX {
             return Due::Never;
         }
-        let now = nanoseconds(Instant::now());
+        let now = nanoseconds(now());
         match at.min(now.saturating_add(after)) {
             u64::MAX => Due::Never,
             at if at <= now => Due::Now,
@@ -127,10 +131,7 @@ impl Bounds {
 
     /// Whether a third party has to know of this request at all.
     pub(crate) fn needs_registration(&self, timer: Due) -> bool {
-        let held = self.tokens[0].take();
-        let some = held.is_some();
-        self.tokens[0].set(held);
-        some || matches!(timer, Due::At(_))
+        self.has_token() || matches!(timer, Due::At(_))
     }
 
     /// Lets the tokens, and the timer if `timer` says when, end the request, which stands on
@@ -171,14 +172,34 @@ impl Bounds {
     ///
     /// # Safety
     /// The bounds are alive, and no lock is held.
+    #[inline]
     pub(crate) unsafe fn unregister(this: NonNull<Self>) {
         // SAFETY: alive; shared access only.
         let bounds = unsafe { this.as_ref() };
-        // SAFETY: only the owner changes the stage.
-        let registered = bounds.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)));
-        if !registered {
-            return;
+        if bounds.is_registered() {
+            // SAFETY: passed on from the caller.
+            unsafe { Self::unregister_now(this) };
         }
+    }
+
+    fn is_registered(&self) -> bool {
+        // SAFETY: only the owner, who is here, changes the stage.
+        self.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)))
+    }
+
+    fn has_token(&self) -> bool {
+        let first = self.tokens[0].take();
+        let some = first.is_some();
+        self.tokens[0].set(first);
+        some
+    }
+
+    /// # Safety
+    /// As [`unregister`](Self::unregister).
+    #[inline(never)]
+    unsafe fn unregister_now(this: NonNull<Self>) {
+        // SAFETY: alive; shared access only.
+        let bounds = unsafe { this.as_ref() };
         // SAFETY: alive.
         unsafe { TIMER.remove(this.cast()) };
         if let Some(token) = bounds.tokens[0].take() {
@@ -188,6 +209,17 @@ impl Bounds {
         }
         // SAFETY: no third party can reach the bounds any more.
         bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Before(u64::MAX) });
+    }
+
+    /// # Safety
+    /// Called once, by the drop.
+    #[cold]
+    unsafe fn drop_counts(&mut self) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            ManuallyDrop::drop(&mut self.tokens);
+            ManuallyDrop::drop(&mut self.stage);
+        }
     }
 
     /// The object on whose queue the request stands.
@@ -200,6 +232,17 @@ impl Bounds {
             Stage::Queued(object) => Some(Arc::clone(object)),
             Stage::Before(_) => None,
         })
+    }
+}
+
+impl Drop for Bounds {
+    /// Most requests have no token, and are granted before they are queued.
+    #[inline]
+    fn drop(&mut self) {
+        if self.has_token() || self.is_registered() {
+            // SAFETY: this is the drop.
+            unsafe { self.drop_counts() };
+        }
     }
 }
 

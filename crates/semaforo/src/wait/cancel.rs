@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::request::Request;
@@ -13,7 +13,7 @@ use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
 use super::wake::Wakes;
 use crate::policy::{Gate, Opening};
-use crate::primitive::{AtomicBool, Mutex, Ordering};
+use crate::primitive::{AtomicBool, Mutex, Ordering, now};
 use crate::synchronizer::{Passing, Synchronizer};
 
 /// The side of a cancellation that fires.
@@ -256,7 +256,7 @@ impl CancelSource {
     /// Fires after this time, unless it has fired, or all its tokens are gone, by then. Asking
     /// again replaces the time.
     pub fn cancel_after(&self, delay: Duration) {
-        let at = nanoseconds(Instant::now()).saturating_add(saturating_nanoseconds(delay));
+        let at = nanoseconds(now()).saturating_add(saturating_nanoseconds(delay));
         let state = &self.token.state;
         let entry = NonNull::from(&**state).cast();
         // The timer's lock is never taken under the registry's: `timed` is set first, and an entry

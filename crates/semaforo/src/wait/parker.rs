@@ -5,14 +5,46 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
-use super::wake::wake_owed;
-use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, yield_now};
+use super::wake::settle_debts;
+use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left, yield_now};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
 /// than a wake-up costs.
 const PAUSES: u32 = 40;
 /// Then let others run. On a single core this is what makes the hand-off happen.
 const YIELDS: u32 = 10;
+
+/// Waiting for something that another running thread is about to do: longer and longer pauses, then
+/// yields.
+pub(crate) struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// Pauses of 1, 2, 4, ... up to this power of two.
+    const PAUSING_STEPS: u32 = 5;
+    /// With the yields that follow.
+    const STEPS: u32 = 12;
+
+    pub(crate) const fn new() -> Self {
+        Self { step: 0 }
+    }
+
+    /// Waits a little, a little longer each time.
+    pub(crate) fn wait(&mut self) {
+        if self.step <= Self::PAUSING_STEPS && !MODELLED {
+            (0..1 << self.step).for_each(|_| pause());
+        } else {
+            yield_now();
+        }
+        self.step = self.step.saturating_add(1);
+    }
+
+    /// Whether that was long enough to look for something better to do.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.step >= if MODELLED { 1 } else { Self::STEPS }
+    }
+}
 
 /// Our own, because `std::thread::park` belongs to the user: taking its token would swallow theirs.
 #[derive(Debug)]
@@ -44,7 +76,7 @@ impl Parker {
             woken = match deadline {
                 None => self.changed.wait(woken).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = time_left(deadline);
                     if left.is_zero() {
                         break;
                     }
@@ -59,6 +91,11 @@ impl Parker {
 /// Waits until the waiter is answered, and returns its standing; `WAITING` or `PARKED` mean that
 /// the deadline came first.
 pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+    if waiter.standing() == standing::PARKED {
+        // The deadline has come, but the answer was first, and is on its way.
+        yield_now();
+        return waiter.standing();
+    }
     if !MODELLED {
         for _ in 0..PAUSES {
             pause();
@@ -80,7 +117,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 
 #[cold]
 fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
-    wake_owed();
+    settle_debts();
     // A thread that is ending may have lost its thread-local parker already.
     let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
     if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {
@@ -92,7 +129,7 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
         if standing != standing::PARKED {
             return standing;
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if deadline.is_some_and(|deadline| time_left(deadline).is_zero()) {
             return standing;
         }
     }

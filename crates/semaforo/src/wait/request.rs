@@ -13,16 +13,13 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::{Core, Kernel, Seat, Whom};
-use super::parker;
+use super::core::{Attempt, Core};
+use super::kernel::{Kernel, Seat};
+use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, Refusal};
-use crate::primitive::pause;
 use crate::synchronizer::Synchronizer;
-
-/// How often a thread in barging mode tries before it queues.
-const BARGING_TRIES: u32 = 64;
 
 /// A request for something that one may have to wait for.
 ///
@@ -196,7 +193,7 @@ impl<O: Operation> Request<O, Unlimited> {
 
     #[inline]
     fn limited(self) -> Request<O, Limited> {
-        let (operation, ask) = self.into_parts();
+        let (operation, ask, Unlimited) = self.into_parts();
         Request::with(operation, ask, Limited(Bounds::new()))
     }
 
@@ -252,48 +249,33 @@ impl<O: Operation, L: Limits> Request<O, L> {
 
     /// Takes a request apart that was never polled.
     #[inline]
-    fn into_parts(self) -> (O, Ask<O>) {
+    fn into_parts(self) -> (O, Ask<O>, L) {
         let mut this = ManuallyDrop::new(self);
         let ask = this.seat.waiter.ask;
-        // SAFETY: the request is never used again. A fresh waiter owns nothing, and neither do
-        // `Unlimited` bounds; this is called for no others.
-        let operation = unsafe { ManuallyDrop::take(&mut this.operation) };
-        (operation, ask)
+        // SAFETY: the request is never used again, and its fresh waiter owns nothing.
+        unsafe {
+            let limits = std::ptr::read(&raw const this.seat.bounds);
+            (ManuallyDrop::take(&mut this.operation), ask, limits)
+        }
     }
 
     /// Blocks this thread until the request is granted, or ended by its bounds.
     ///
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
-    #[inline]
+    #[inline(always)]
     pub fn wait(self) -> Output<O, L> {
-        let ask = self.seat.waiter.ask;
-        if self.operation.synchronizer().acquire_now(ask) {
-            return L::output(Ok(self.finish_unpinned(ask)));
+        let (operation, ask, limits) = self.into_parts();
+        if operation.synchronizer().attempt(ask) == Attempt::Granted {
+            return L::output(Ok(operation.granted(ask)));
         }
-        L::output(self.wait_in_line())
-    }
-
-    /// Finishes a request that was granted before it was pinned.
-    #[inline]
-    fn finish_unpinned(self, ask: Ask<O>) -> O::Granted {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the request is never used again. Its fresh waiter owns nothing.
-        let operation = unsafe {
-            std::ptr::drop_in_place(&raw mut this.seat.bounds);
-            ManuallyDrop::take(&mut this.operation)
-        };
-        operation.granted(ask)
+        L::output(Self::wait_in_line(operation, ask, limits))
     }
 
     #[inline(never)]
-    fn wait_in_line(self) -> Outcome<O> {
-        let mut aligned = CacheAligned(self);
-        // SAFETY: `aligned` is not moved again.
-        let this = unsafe { Pin::new_unchecked(&mut aligned.0) };
-        // SAFETY: the pinned value stays where it is.
-        let this = NonNull::from(unsafe { this.get_unchecked_mut() });
-        // SAFETY: pinned, and this is the owner.
-        unsafe { Self::wait_pinned(this) }
+    fn wait_in_line(operation: O, ask: Ask<O>, limits: L) -> Outcome<O> {
+        let mut request = CacheAligned(Self::with(operation, ask, limits));
+        // SAFETY: the request is not moved again, and this is the owner.
+        unsafe { Self::wait_pinned(NonNull::from(&mut request.0)) }
     }
 
     /// # Safety
@@ -302,27 +284,26 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let synchronizer = operation.synchronizer();
+        let core = synchronizer.core();
+        let mut attempt = core.acquire_open(seat.waiter.ask);
         if synchronizer.barges() {
-            for _ in 0..BARGING_TRIES {
-                pause();
-                if synchronizer.acquire_now(seat.waiter.ask) {
-                    // SAFETY: passed on from the caller.
-                    return unsafe { Self::finish(this, standing::SERVED) };
-                }
+            let mut backoff = Backoff::new();
+            while attempt != Attempt::Granted && !backoff.is_spent() {
+                backoff.wait();
+                attempt = core.acquire_open(seat.waiter.ask);
             }
         }
-        let core = synchronizer.core();
+        if attempt == Attempt::Granted {
+            // SAFETY: passed on from the caller.
+            return unsafe { Self::finish(this, standing::SERVED) };
+        }
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
+        seat.waiter.prepare_thread();
         // SAFETY: as above.
-        let entered = unsafe { core.enter(waiter, Whom::Thread, || give_up(bounds, due)) };
-        let mut standing = match entered {
-            Ok(standing) => standing,
-            // SAFETY: passed on from the caller.
-            Err(refusal) => return unsafe { Self::refused(this, refusal) },
-        };
+        let mut standing = unsafe { core.enter(waiter, attempt, || give_up(bounds, due)) };
         if standing == standing::WAITING {
             // A thread times its own sleep.
             // SAFETY: queued just now.
@@ -454,49 +435,69 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
+    /// Takes back a request that was queued and has not finished.
+    ///
+    /// # Safety
+    /// The request is pinned and owned by the caller, and no lock is held.
     #[inline(never)]
-    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
+    unsafe fn withdraw(this: NonNull<Self>) {
+        // SAFETY: passed on from the caller; only shared references to its parts are made.
+        unsafe {
+            Self::unregister(this);
+            let waiter = Self::waiter(this);
+            (*this.as_ptr()).operation.synchronizer().core().withdraw(waiter);
+            // Nobody else knows the waiter any more.
+            drop(waiter.as_ref().swap_waker(None));
+        }
+    }
+
+    /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
+    /// Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, fresh, and owned by the caller.
+    #[inline(never)]
+    unsafe fn join_line(this: NonNull<Self>, context: &mut Context<'_>, attempt: Attempt) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
+        let bounds = seat.bounds.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
+        seat.waiter.prepare_task(context.waker().clone());
         // SAFETY: pinned, and withdrawn when it is dropped.
-        let waiter = unsafe { Self::waiter(this) };
-        let mut standing = seat.waiter.standing();
-        if standing == standing::FRESH {
-            let bounds = seat.bounds.bounds();
-            let due = bounds.map_or(Due::Never, Bounds::due);
-            let mut waker = Some(context.waker().clone());
-            // SAFETY: as above.
-            let entered =
-                unsafe { core.enter(waiter, Whom::Task(&mut waker), || give_up(bounds, due)) };
-            standing = match entered {
-                Ok(standing) => standing,
-                // SAFETY: passed on from the caller.
-                Err(refusal) => return Poll::Ready(unsafe { Self::refused(this, refusal) }),
-            };
-            if standing == standing::WAITING {
-                if bounds.is_none() {
-                    return Poll::Pending;
-                }
-                // SAFETY: queued just now.
-                unsafe { Self::register(this, core, bounds, due) };
-                // A token may have fired just before, and nobody polls again for that.
-                standing = seat.waiter.standing();
-                if !standing::is_final(standing) {
-                    return Poll::Pending;
-                }
-            }
-        } else if standing == standing::FINISHED {
-            panic!("a request was polled after it had completed");
-        } else {
-            // SAFETY: the request was queued here, and this is its owner.
-            standing = unsafe { core.revisit(waiter, context.waker()) };
-            if standing == standing::WAITING {
-                return Poll::Pending;
-            }
+        let standing = unsafe { core.enter(Self::waiter(this), attempt, || give_up(bounds, due)) };
+        if standing != standing::WAITING || bounds.is_none() {
+            return standing;
         }
-        // SAFETY: answered for good, so no queue knows of it.
-        Poll::Ready(unsafe { Self::finish(this, standing) })
+        // SAFETY: queued just now.
+        unsafe { Self::register(this, core, bounds, due) };
+        // A token may have fired just before, and nobody polls again for that.
+        match seat.waiter.standing() {
+            standing if standing::is_final(standing) => standing,
+            _ => standing::WAITING,
+        }
+    }
+
+    /// Polls a request that stands in line. Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, was polled before, and is owned by the caller.
+    #[inline(never)]
+    unsafe fn look_again(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+        // SAFETY: passed on from the caller; only shared references to its parts are made. The
+        // operation is there until the request has finished.
+        unsafe {
+            let waiter = Self::waiter(this);
+            assert!(
+                waiter.as_ref().standing() != standing::FINISHED,
+                "a request was polled after it had completed"
+            );
+            let core = (*this.as_ptr()).operation.synchronizer().core();
+            if core.claim(waiter) {
+                return standing::SERVED;
+            }
+            core.revisit(waiter, context.waker())
+        }
     }
 }
 
@@ -519,7 +520,7 @@ struct CacheAligned<T>(T);
 impl<O: Operation, L: Limits> Future for Request<O, L> {
     type Output = Output<O, L>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the request is not moved.
         let this = NonNull::from(unsafe { self.get_unchecked_mut() });
@@ -527,14 +528,22 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // are made.
         unsafe {
             let waiter = &(*this.as_ptr()).seat.waiter;
-            if waiter.is_fresh() {
+            let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if synchronizer.acquire_now(waiter.ask) {
+                let attempt = synchronizer.attempt(waiter.ask);
+                if attempt == Attempt::Granted {
                     let outcome = Self::finish(this, standing::SERVED);
                     return Poll::Ready(L::output(outcome));
                 }
+                Self::join_line(this, context, attempt)
+            } else {
+                Self::look_again(this, context)
+            };
+            match standing {
+                standing::WAITING => Poll::Pending,
+                // Answered for good, so no queue knows of it.
+                standing => Poll::Ready(L::output(Self::finish(this, standing))),
             }
-            Self::poll_in_line(this, context).map(L::output)
         }
     }
 }
@@ -546,15 +555,10 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
         // operation is there until the request has finished.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
-            match waiter.standing() {
+            match (*this.as_ptr()).seat.waiter.standing() {
                 standing::FINISHED => return,
                 standing::FRESH => {}
-                _ => {
-                    Self::unregister(this);
-                    let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                    synchronizer.core().withdraw(Self::waiter(this));
-                }
+                _ => Self::withdraw(this),
             }
             ManuallyDrop::drop(&mut (*this.as_ptr()).operation);
         }

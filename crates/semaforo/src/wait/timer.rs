@@ -6,15 +6,15 @@
 //! when the present reaches its slot.
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
 use super::cancel::TokenState;
-use super::core::Kernel;
+use super::kernel::Kernel;
 use super::waiter::standing;
 use super::wake::Wakes;
-use crate::primitive::{MODELLED, TrackedCell};
+use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
 
 const LEVELS: usize = 6;
 const SLOTS: usize = 64;
@@ -23,7 +23,7 @@ const SLOT_BITS: u32 = 6;
 /// The instant from which deadlines are counted.
 pub(crate) fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
+    *EPOCH.get_or_init(now)
 }
 
 /// Nanoseconds since the epoch.
@@ -35,6 +35,9 @@ pub(crate) fn nanoseconds(instant: Instant) -> u64 {
 pub(crate) fn saturating_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// The last millisecond that there is.
+pub(crate) const LATEST: u64 = u64::MAX >> 16;
 
 /// The first whole millisecond not before this, so that nothing ends early.
 fn milliseconds(nanoseconds: u64) -> u64 {
@@ -67,10 +70,8 @@ pub(crate) struct Entry {
 struct Key(u64);
 
 impl Key {
-    const LATEST: u64 = u64::MAX >> 16;
-
     fn new(time: u64, slot: usize, kind: Kind) -> Self {
-        Self(time.min(Self::LATEST) << 16 | (slot as u64 + 1) << 4 | kind as u64)
+        Self(time.min(LATEST) << 16 | (slot as u64 + 1) << 4 | kind as u64)
     }
 
     const fn idle(kind: Kind) -> Self {
@@ -156,7 +157,7 @@ impl Wheel {
     /// # Safety
     /// The entry is pinned, not in the wheel, and is removed before its memory is used otherwise.
     unsafe fn insert(&mut self, entry: NonNull<Entry>, time: u64) {
-        let time = time.clamp(self.elapsed, Key::LATEST);
+        let time = time.clamp(self.elapsed, LATEST);
         // The highest bit in which the time differs from the present tells the level.
         let differing = 63 - ((time ^ self.elapsed) | 1).leading_zeros();
         let level = ((differing / SLOT_BITS) as usize).min(LEVELS - 1);
@@ -269,7 +270,9 @@ pub(crate) struct Timer {
     changed: Condvar,
 }
 
-pub(crate) static TIMER: Timer = Timer { wheel: Mutex::new(Wheel::new()), changed: Condvar::new() };
+global! {
+    pub(crate) static TIMER: Timer = Timer { wheel: Mutex::new(Wheel::new()), changed: Condvar::new() };
+}
 
 impl Timer {
     fn lock(&self) -> MutexGuard<'_, Wheel> {
@@ -282,9 +285,6 @@ impl Timer {
     /// The entry is pinned, is not in the wheel, and is [removed](Self::remove) before its memory
     /// is used otherwise. If its kind is `Watch`, the object has been stored.
     pub(crate) unsafe fn insert(&'static self, entry: NonNull<Entry>, nanoseconds: u64) {
-        if MODELLED {
-            return;
-        }
         let mut wheel = self.lock();
         // SAFETY: passed on from the caller.
         unsafe { self.insert_locked(&mut wheel, entry, nanoseconds) };
@@ -295,9 +295,6 @@ impl Timer {
     /// # Safety
     /// As for [`insert`](Self::insert), except that it may be in the wheel.
     pub(crate) unsafe fn replace(&'static self, entry: NonNull<Entry>, nanoseconds: u64) {
-        if MODELLED {
-            return;
-        }
         let mut wheel = self.lock();
         // SAFETY: passed on from the caller.
         unsafe {
@@ -321,7 +318,7 @@ impl Timer {
             wheel.wakes_at = time;
             if wheel.started {
                 self.changed.notify_one();
-            } else {
+            } else if !MODELLED {
                 std::thread::Builder::new()
                     .name("semaforo-timer".into())
                     .spawn(|| self.run())
@@ -336,9 +333,6 @@ impl Timer {
     /// # Safety
     /// The entry is alive.
     pub(crate) unsafe fn remove(&self, entry: NonNull<Entry>) {
-        if MODELLED {
-            return;
-        }
         // SAFETY: passed on from the caller.
         unsafe { self.lock().remove(entry) };
     }
@@ -346,11 +340,8 @@ impl Timer {
     /// Looks after an object: its [`Kernel::tick`] is called after `nanoseconds`, and again for as
     /// long as it wants.
     pub(crate) fn watch(&'static self, object: Arc<dyn Kernel>) {
-        if MODELLED {
-            return;
-        }
         let watch = NonNull::from(object.watch());
-        let at = nanoseconds(Instant::now()).saturating_add(object.interval());
+        let at = nanoseconds(now()).saturating_add(object.interval());
         let mut wheel = self.lock();
         // SAFETY: the object keeps its `Watch` alive and in place, and is itself kept alive by the
         // reference stored in it until the entry has been taken out of the wheel. The object arms
@@ -362,35 +353,38 @@ impl Timer {
     }
 
     fn run(&'static self) {
-        let mut wheel = self.lock();
         loop {
-            let present = nanoseconds(Instant::now()) / 1_000_000;
-            if let Some(entry) = wheel.pop(present) {
-                // SAFETY: the entry was in the wheel until now, and the lock is held.
-                let due = unsafe { Due::of(entry) };
-                drop(wheel);
-                due.act();
-                wheel = self.lock();
-                continue;
+            while self.act(nanoseconds(now()) / 1_000_000) {}
+            let mut wheel = self.lock();
+            let next = wheel.next_slot().map(|(_, _, time)| time);
+            wheel.wakes_at = next.unwrap_or(u64::MAX);
+            match next {
+                None => drop(self.changed.wait(wheel)),
+                Some(time) => {
+                    let wait = time_left(epoch() + Duration::from_millis(time));
+                    drop(self.changed.wait_timeout(wheel, wait));
+                }
             }
-            let Some((_, _, time)) = wheel.next_slot() else {
-                wheel.wakes_at = u64::MAX;
-                wheel = self.changed.wait(wheel).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            wheel.wakes_at = time;
-            let wait =
-                (epoch() + Duration::from_millis(time)).saturating_duration_since(Instant::now());
-            wheel =
-                self.changed.wait_timeout(wheel, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Acts on one entry whose time comes before this millisecond; false if there is none.
+    pub(crate) fn act(&self, present: u64) -> bool {
+        let mut wheel = self.lock();
+        let Some(entry) = wheel.pop(present) else { return false };
+        let mut wakes = Wakes::new();
+        // SAFETY: the entry was in the wheel until now, and the lock is held.
+        let due = unsafe { Due::of(entry, &mut wakes) };
+        drop(wheel);
+        due.act(&mut wakes);
+        true
     }
 }
 
 /// What is left to do for an entry whose time has come, once the timer's lock is released.
 enum Due {
-    /// The request has been ended; these are the wake-ups.
-    Ended(Arc<dyn Kernel>, Wakes),
+    /// The request has been ended; the wake-ups are left to make.
+    Ended(Arc<dyn Kernel>),
     Tick(Arc<dyn Kernel>),
     Fire(Arc<TokenState>),
     Nothing,
@@ -400,16 +394,15 @@ impl Due {
     /// # Safety
     /// The entry has just been taken out of the wheel, whose lock is held: its owner cannot go
     /// away before the lock is released.
-    unsafe fn of(entry: NonNull<Entry>) -> Self {
+    unsafe fn of(entry: NonNull<Entry>, wakes: &mut Wakes) -> Self {
         // SAFETY: the kind says which struct the entry is the first field of.
         unsafe {
             match entry.as_ref().key().kind() {
                 Kind::Request => {
                     let bounds: NonNull<Bounds> = entry.cast();
                     let Some(object) = bounds.as_ref().object() else { return Self::Nothing };
-                    let mut wakes = Wakes::new();
-                    object.end(bounds, standing::TIMED_OUT, &mut wakes);
-                    Self::Ended(object, wakes)
+                    object.end(bounds, standing::TIMED_OUT, wakes);
+                    Self::Ended(object)
                 }
                 Kind::Watch => {
                     let watch: NonNull<Watch> = entry.cast();
@@ -426,16 +419,15 @@ impl Due {
         }
     }
 
-    fn act(self) {
+    fn act(self, wakes: &mut Wakes) {
         // A waker or a cancellation callback that panics must not end the timer.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
-            Self::Ended(object, mut wakes) => object.finish(&mut wakes),
+            Self::Ended(object) => object.finish(wakes),
             Self::Tick(object) => {
-                let mut wakes = Wakes::new();
-                if object.tick(&mut wakes) {
+                if object.tick(wakes) {
                     TIMER.watch(Arc::clone(&object));
                 }
-                object.finish(&mut wakes);
+                object.finish(wakes);
             }
             Self::Fire(token) => token.fire(None),
             Self::Nothing => {}

@@ -104,7 +104,7 @@ impl<A> Waiter<A> {
     pub(crate) fn new(ask: A) -> Self {
         let notes = Notes { place: Place::Nowhere, thread: false, detail: 0 };
         Self {
-            links: TrackedCell::new(Links::NONE),
+            links: TrackedCell::new(Links::uninit()),
             waker: TrackedCell::new(None),
             notes: TrackedCell::new(notes),
             standing: AtomicU8::new(standing::FRESH),
@@ -162,6 +162,20 @@ impl<A> Waiter<A> {
     pub(crate) unsafe fn notes<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
         // SAFETY: the lock makes this the only access.
         self.notes.look_mut(|notes| change(unsafe { &mut *notes }))
+    }
+
+    /// Prepares a fresh waiter to be queued for a task.
+    #[inline]
+    pub(crate) fn prepare_task(&self, waker: Waker) {
+        // SAFETY: nobody else knows a fresh waiter.
+        self.waker.look_mut(|own| unsafe { *own = Some(waker) });
+    }
+
+    /// Prepares a fresh waiter to be queued for the calling thread.
+    #[inline]
+    pub(crate) fn prepare_thread(&self) {
+        // SAFETY: nobody else knows a fresh waiter.
+        self.notes.look_mut(|notes| unsafe { (*notes).thread = true });
     }
 
     /// # Safety

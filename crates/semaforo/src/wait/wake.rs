@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
-use crate::primitive::thread_local;
+use crate::primitive::{MODELLED, constant_thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
-const BATCH: usize = 32;
+const BATCH: usize = if MODELLED { 2 } else { 32 };
 
 /// Wake-ups collected under a lock, to be made once it is released.
 ///
@@ -22,7 +22,7 @@ pub(crate) struct Wakes {
     pub(crate) deferred: bool,
     /// The watchdog is to be armed.
     pub(crate) arm: bool,
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<Panic>,
     wakers: [MaybeUninit<Wake>; BATCH],
 }
 
@@ -60,14 +60,19 @@ impl Wakes {
     /// Wakes everyone collected so far, whatever any of them does. No lock may be held.
     #[inline]
     pub(crate) fn wake(&mut self) {
-        let len = std::mem::take(&mut self.len);
-        for slot in &mut self.wakers[..len] {
-            // SAFETY: the first `len` slots were written, and `len` no longer counts this one.
-            let wake = unsafe { slot.assume_init_read() };
+        for index in 0..std::mem::take(&mut self.len) {
+            // SAFETY: the slots up to the length were written, and it no longer counts them.
+            let wake = unsafe { self.wakers[index].assume_init_read() };
             if let Some(panic) = wake.wake() {
                 self.panic.get_or_insert(panic);
             }
         }
+    }
+
+    /// Whether there is more to do than to wake.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.deferred | self.arm | self.panic.is_some()
     }
 
     /// Lets the first panic of a waker reach the caller, unless the caller is panicking already.
@@ -88,70 +93,78 @@ impl Drop for Wakes {
     }
 }
 
-thread_local! {
-    static NESTING: Nesting = Nesting { waking: Cell::new(false), queue: RefCell::new(VecDeque::new()) };
+constant_thread_local! {
+    /// Whether a waker is being woken in this thread. It may resume its task on the spot, and that
+    /// task may release something and wake another: such wake-ups are owed until the first has
+    /// returned, instead of growing the stack.
+    static WAKING: Cell<Waking> = Cell::new(Waking::No);
 }
 
-/// What this thread is waking. A waker may resume its task on the spot, and that task may release
-/// something and wake another: these wake-ups queue here instead of growing the stack.
-struct Nesting {
-    waking: Cell<bool>,
-    queue: RefCell<VecDeque<Waker>>,
+constant_thread_local! {
+    static OWED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new());
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waking {
+    No,
+    Yes,
+    /// Yes, and there are wake-ups owed.
+    Owing,
+}
+
+type Panic = Box<dyn Any + Send>;
 
 impl Wake {
     #[inline]
-    fn wake(self) -> Option<Box<dyn Any + Send>> {
-        let Wake { waker, thread } = self;
-        if thread {
+    fn wake(self) -> Option<Panic> {
+        if self.thread {
             // Unparking a thread runs nobody's code.
-            waker.wake();
+            self.waker.wake();
             return None;
         }
-        let mut waker = Some(waker);
-        // Without thread-local storage (the thread is ending) nothing can be queued.
-        NESTING
-            .try_with(|nesting| nesting.wake(&mut waker))
-            .unwrap_or_else(|_| waker.take().and_then(wake_caught))
+        if WAKING.with(Cell::get) != Waking::No {
+            owe(self.waker);
+            return None;
+        }
+        WAKING.with(|waking| waking.set(Waking::Yes));
+        let mut panic = wake_caught(self.waker);
+        if WAKING.with(Cell::get) == Waking::Owing {
+            panic = panic.or(wake_owed());
+        }
+        WAKING.with(|waking| waking.set(Waking::No));
+        panic
     }
 }
 
-impl Nesting {
-    #[inline]
-    fn wake(&self, waker: &mut Option<Waker>) -> Option<Box<dyn Any + Send>> {
-        let waker = waker.take()?;
-        if self.waking.replace(true) {
-            self.queue.borrow_mut().push_back(waker);
-            return None;
-        }
-        let mut first = wake_caught(waker);
-        while let Some(next) = self.next() {
-            first = wake_caught(next).or(first);
-        }
-        self.waking.set(false);
-        first
+#[cold]
+fn owe(waker: Waker) {
+    let mut waker = Some(waker);
+    if OWED.try_with(|owed| owed.borrow_mut().extend(waker.take())).is_ok() {
+        WAKING.with(|waking| waking.set(Waking::Owing));
     }
-
-    fn next(&self) -> Option<Waker> {
-        self.queue.borrow_mut().pop_front()
-    }
+    // A thread that is ending has lost its storage: at once is better than never.
+    waker.map(wake_caught);
 }
 
 #[inline]
-fn wake_caught(waker: Waker) -> Option<Box<dyn Any + Send>> {
+fn wake_caught(waker: Waker) -> Option<Panic> {
     catch_unwind(AssertUnwindSafe(|| waker.wake())).err()
 }
 
+/// Makes the wake-ups that this thread owes, and returns the first panic. Also called before it
+/// goes to sleep, which may be in the middle of a wake-up.
+#[cold]
+fn wake_owed() -> Option<Panic> {
+    let mut panic = None;
+    while let Ok(Some(waker)) = OWED.try_with(|owed| owed.borrow_mut().pop_front()) {
+        panic = panic.or(wake_caught(waker));
+    }
+    panic
+}
+
 /// Makes the wake-ups that this thread still owes to others, before it goes to sleep.
-pub(crate) fn wake_owed() {
-    let panic = NESTING.try_with(|nesting| {
-        let mut first = None;
-        while let Some(next) = nesting.next() {
-            first = wake_caught(next).or(first);
-        }
-        first
-    });
-    if let Ok(Some(panic)) = panic {
+pub(crate) fn settle_debts() {
+    if let Some(panic) = wake_owed() {
         if !std::thread::panicking() {
             resume_unwind(panic);
         }

@@ -1,0 +1,381 @@
+//! The grant loop: who is let through when something has changed, and how it is told.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::core::{Core, Locked};
+use super::kernel::Kernel;
+use super::queue::Queue;
+use super::waiter::{Notes, Place, Pointer, standing};
+use super::wake::Wakes;
+use crate::policy::Policy;
+use crate::primitive::MODELLED;
+
+/// How often a barging mode lets newcomers overtake the same waiter after waking it.
+pub(super) const OVERTAKEN_AT_MOST: u8 = if MODELLED { 1 } else { 4 };
+
+/// The detail of a waiter in a lane, overtaken so many times more.
+fn overtaken(detail: u8, more: u8) -> u8 {
+    ((detail & !Notes::SEEN) + more).min(OVERTAKEN_AT_MOST)
+}
+
+impl<P: Policy> Core<P> {
+    /// Lets through whom a change allows, and wakes them once the lock is released.
+    #[inline]
+    pub(super) fn settle_and_wake(&self, mut locked: Locked<'_, P>, given: Option<P::Give>) {
+        let mut wakes = Wakes::new();
+        locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
+        drop(locked);
+        self.finish(&mut wakes);
+    }
+
+    /// The grant loop: looks at the head of the lane whose turn it is, and grants, refuses, or
+    /// stops. In barging mode it only wakes the head to try again, one at a time, unless that one
+    /// was overtaken too often.
+    #[inline]
+    pub(super) fn settle(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        given: Option<P::Give>,
+        wakes: &mut Wakes,
+    ) {
+        if P::NEVER_PANICS {
+            self.settle_heads(queue, state, given, wakes, &mut None);
+        } else {
+            self.settle_caught(queue, state, given, wakes);
+        }
+        wakes.arm |= queue.must_arm();
+    }
+
+    /// The grant loop, for a policy that may panic over a request: that one is ended, the others go
+    /// on, and its owner will panic in turn.
+    fn settle_caught(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        given: Option<P::Give>,
+        wakes: &mut Wakes,
+    ) {
+        let mut looked_at = None;
+        while queue.waiting > 0 {
+            let round = catch_unwind(AssertUnwindSafe(|| {
+                self.settle_heads(queue, state, given, wakes, &mut looked_at);
+            }));
+            let (Err(_), Some(waiter)) = (round, looked_at.take()) else { break };
+            // SAFETY: the lock is held, and the waiter still stands in its lane.
+            unsafe {
+                self.detach(queue, waiter);
+                self.answer(queue, waiter, standing::FAULTED, wakes);
+            }
+        }
+    }
+
+    #[inline]
+    fn settle_heads(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        given: Option<P::Give>,
+        wakes: &mut Wakes,
+        looked_at: &mut Option<Pointer<P::Ask>>,
+    ) {
+        while queue.waiting > 0 {
+            let lane = match P::LANES {
+                1 => 0,
+                _ => self.policy.next_lane(*state, given, queue.occupied()).min(P::LANES - 1),
+            };
+            let Some(head) = queue.lanes[lane].front() else { return };
+            *looked_at = Some(head);
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                let ask = head.as_ref().ask;
+                match self.policy.acquire(*state, ask) {
+                    Some(next) => {
+                        if self.policy.barges(*state) && !self.is_strict(queue) {
+                            if queue.nudged == 0 {
+                                self.detach(queue, head);
+                                self.nudge(queue, head, wakes);
+                            }
+                            return;
+                        }
+                        queue.lanes[lane].remove(head);
+                        queue.waiting -= 1;
+                        *state = next;
+                        self.answer(queue, head, standing::GRANTED, wakes);
+                    }
+                    None if self.policy.refuse(*state, ask).is_some() => {
+                        self.detach(queue, head);
+                        self.answer(queue, head, standing::REFUSED, wakes);
+                    }
+                    None => {
+                        // Something was given, but not enough for the head: newcomers may have
+                        // had it.
+                        if given.is_some() && self.policy.barges(*state) {
+                            head.as_ref().notes(|notes| notes.detail = overtaken(notes.detail, 1));
+                        }
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a waiter that has been taken off its list: `GRANTED`, which is final for a thread
+    /// and for a policy with nothing to take back, or something final.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    #[inline]
+    pub(super) unsafe fn answer(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+    ) {
+        // SAFETY: passed on from the caller. A final standing is stored last: the waiter may be
+        // gone at that instant.
+        unsafe {
+            let own = waiter.as_ref();
+            if wakes.is_full() {
+                own.notes(|notes| {
+                    notes.place = Place::Deferred;
+                    notes.detail = standing;
+                });
+                queue.deferred.push_back(waiter);
+                wakes.deferred = true;
+                return;
+            }
+            let thread = own.notes(|notes| notes.thread);
+            if standing == standing::GRANTED && !thread && self.policy.undo(own.ask).is_some() {
+                own.notes(|notes| {
+                    notes.place = Place::Granted;
+                    notes.detail = 0;
+                });
+                queue.granted.push_back(waiter);
+                wakes.push(own.swap_waker(None), false);
+                own.stand(standing::GRANTED);
+                return;
+            }
+            own.notes(|notes| notes.place = Place::Nowhere);
+            let standing = if standing == standing::GRANTED { standing::SERVED } else { standing };
+            self.tell(waiter, thread, standing, wakes);
+        }
+    }
+
+    /// Stores a standing that gives the waiter back to its owner.
+    ///
+    /// # Safety
+    /// The lock is held, the waiter is alive and on no list, and there is room in `wakes`.
+    #[inline]
+    unsafe fn tell(&self, waiter: Pointer<P::Ask>, thread: bool, standing: u8, wakes: &mut Wakes) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            if thread && own.answer_spinning(standing) {
+                return;
+            }
+            wakes.push(own.swap_waker(None), thread);
+            own.stand(standing);
+        }
+    }
+
+    /// Barging mode: tells a waiter to try again.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    unsafe fn nudge(&self, queue: &mut Queue<P::Ask>, waiter: Pointer<P::Ask>, wakes: &mut Wakes) {
+        if wakes.is_full() {
+            // Somebody was answered, so somebody will come back and look: not a lost wake-up, but
+            // the waiter keeps its place.
+            // SAFETY: passed on from the caller.
+            unsafe {
+                let own = waiter.as_ref();
+                own.notes(|notes| notes.place = Place::Lane);
+                queue.lanes[self.lane(own.ask)].push_front(waiter);
+            }
+            queue.waiting += 1;
+            wakes.deferred = true;
+            return;
+        }
+        queue.nudged += 1;
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let thread = own.notes(|notes| {
+                notes.place = Place::Nudged;
+                notes.detail &= !Notes::SEEN;
+                notes.thread
+            });
+            if thread {
+                self.tell(waiter, true, standing::RETRY, wakes);
+            } else {
+                queue.granted.push_back(waiter);
+                wakes.push(own.swap_waker(None), false);
+                own.stand(standing::RETRY);
+            }
+        }
+    }
+
+    /// Lets a waiter that was passed over (dormant, or told to try again) have what it asks for, or
+    /// puts it first in its lane.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    pub(super) unsafe fn stand_first(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        waiter: Pointer<P::Ask>,
+        wakes: &mut Wakes,
+    ) -> u8 {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let tried = self.detach(queue, waiter) == Place::Nudged;
+            if let Some(next) = self.policy.acquire(*state, own.ask) {
+                *state = next;
+                // In barging mode the next one may have what is left.
+                self.settle(queue, state, None, wakes);
+                return standing::SERVED;
+            }
+            if self.policy.refuse(*state, own.ask).is_some() {
+                return standing::REFUSED;
+            }
+            own.notes(|notes| {
+                notes.place = Place::Lane;
+                notes.detail = overtaken(notes.detail, u8::from(tried));
+            });
+            own.stand(standing::WAITING);
+            queue.lanes[self.lane(own.ask)].push_front(waiter);
+            queue.waiting += 1;
+            wakes.arm |= queue.must_arm();
+            standing::WAITING
+        }
+    }
+
+    /// For a thread that was told to try again.
+    ///
+    /// # Safety
+    /// The waiter is pinned, belongs to this thread, and its standing is `RETRY`.
+    pub(crate) unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
+        let mut wakes = Wakes::new();
+        // SAFETY: the lock is held; passed on from the caller.
+        let standing = self.lock().change(|core, queue, state| unsafe {
+            core.stand_first(queue, state, waiter, &mut wakes)
+        });
+        self.finish(&mut wakes);
+        standing
+    }
+
+    /// The state after a grant was given back, if it can be.
+    pub(super) fn undo(&self, state: &mut u64, ask: P::Ask) -> Option<P::Give> {
+        let give = self.policy.undo(ask)?;
+        if let Ok(next) = self.policy.release(*state, give) {
+            *state = next;
+        }
+        Some(give)
+    }
+
+    /// Lets everyone who waits now pass, without touching the state. Returns how many.
+    pub(crate) fn pass_all(&self) -> usize {
+        let mut wakes = Wakes::new();
+        let passed = self.lock().change(|core, queue, _| {
+            let passed = queue.waiting as usize;
+            for lane in 0..P::LANES {
+                while let Some(waiter) = queue.lanes[lane].front() {
+                    // SAFETY: the lock is held, and what is in a lane is alive.
+                    unsafe {
+                        core.detach(queue, waiter);
+                        core.answer(queue, waiter, standing::SERVED, &mut wakes);
+                    }
+                }
+            }
+            passed
+        });
+        self.finish(&mut wakes);
+        passed
+    }
+
+    /// Ends a waiter for an outside reason, if it still waits.
+    ///
+    /// # Safety
+    /// The waiter is alive and was queued here.
+    pub(crate) unsafe fn end_waiter(
+        &self,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+    ) {
+        // SAFETY: the lock is held, and the waiter is where its notes say.
+        self.lock().change(|core, queue, state| unsafe {
+            let own = waiter.as_ref();
+            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
+            match place {
+                // A thread that was told to try again is already on its way, and will see for
+                // itself.
+                Place::Nudged if thread => return,
+                // A grant wins.
+                Place::Granted | Place::Deferred | Place::Nowhere => return,
+                Place::Lane | Place::Nudged | Place::Dormant => {}
+            }
+            core.detach(queue, waiter);
+            core.tell(waiter, thread, standing, wakes);
+            core.settle(queue, state, None, wakes);
+        });
+    }
+
+    /// Takes a grant that was left unclaimed twice back, if others wait.
+    pub(super) fn take_back(&self, queue: &mut Queue<P::Ask>, state: &mut u64, wakes: &mut Wakes) {
+        let mut next = queue.granted.front();
+        let last = queue.granted.back();
+        while let Some(waiter) = next {
+            // SAFETY: the lock is held, and what is in a list is alive.
+            unsafe {
+                // What is granted meanwhile comes behind the last.
+                next = queue.granted.after(waiter).filter(|_| Some(waiter) != last);
+                let own = waiter.as_ref();
+                if queue.waiting == 0 {
+                    return;
+                }
+                if own.notes(|notes| notes.see_granted()) {
+                    continue;
+                }
+                let place = self.detach(queue, waiter);
+                own.notes(|notes| notes.place = Place::Dormant);
+                queue.dormant += 1;
+                own.stand(standing::DORMANT);
+                let given = if place == Place::Granted { self.undo(state, own.ask) } else { None };
+                self.settle(queue, state, given, wakes);
+            }
+        }
+    }
+
+    /// What [`finish`](Kernel::finish) seldom has to do: arm the watchdog, tell those who found no
+    /// room in the batch, pass on a waker's panic.
+    #[cold]
+    pub(super) fn finish_more(&self, wakes: &mut Wakes) {
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        while std::mem::take(&mut wakes.deferred) {
+            self.lock().change(|core, queue, state| {
+                while let Some(waiter) = queue.deferred.front().filter(|_| !wakes.is_full()) {
+                    // SAFETY: the lock is held, and what is in a list is alive.
+                    unsafe {
+                        let answer = waiter.as_ref().notes(|notes| notes.detail);
+                        core.detach(queue, waiter);
+                        core.answer(queue, waiter, answer, wakes);
+                    }
+                }
+                wakes.deferred = !queue.deferred.is_empty();
+                core.settle(queue, state, None, wakes);
+            });
+            wakes.wake();
+        }
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.resume_panic();
+    }
+}
