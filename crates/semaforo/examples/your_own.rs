@@ -43,7 +43,8 @@ fn main() {
     println!("no third in 20 ms: {LOCK:?}");
 
     std::thread::scope(|scope| {
-        let third = scope.spawn(|| futures::executor::block_on(async { LOCK.acquire(()).await.ask() }));
+        let third =
+            scope.spawn(|| futures::executor::block_on(async { LOCK.acquire(()).await.ask() }));
         while LOCK.waiters() == 0 {
             std::thread::yield_now();
         }
