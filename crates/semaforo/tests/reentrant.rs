@@ -109,7 +109,7 @@ fn ten_thousand_nested_holds_unwind_one_by_one() {
     in_every_arrangement(|arrangement| {
         let lock = leaked(ReentrantLock::new(()));
         let mut guards: Vec<_> = (0..10_000).map(|_| lock.lock().wait().unwrap()).collect();
-        let waiter = Waiter::start_there(arrangement.kind(0), || lock.lock(), |guard| drop(guard));
+        let waiter = Waiter::start_there(arrangement.kind(0), || lock.lock(), drop);
         until_queued(lock, 1);
         while guards.pop().is_some() && !guards.is_empty() {
             assert!(lock.is_held_by_this_thread());

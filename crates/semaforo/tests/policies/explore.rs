@@ -111,6 +111,9 @@ pub(crate) fn refused_stays_refused<P>(
     }
 }
 
+/// A grant that its holder changes: before, how, and after, if anything is left.
+type Conversion<P> = (<P as Policy>::Ask, <P as Policy>::Give, Option<<P as Policy>::Ask>);
+
 /// Law: a grant can be given back also after other transitions. Visits every state together with the
 /// grants that are out; `convert` says how holders change their grants.
 pub(crate) fn outstanding_grants_can_be_given_back<P>(
@@ -118,7 +121,7 @@ pub(crate) fn outstanding_grants_can_be_given_back<P>(
     state: u64,
     asks: &[P::Ask],
     third_parties: &[P::Give],
-    convert: &[(P::Ask, P::Give, Option<P::Ask>)],
+    convert: &[Conversion<P>],
     most: usize,
 ) -> usize
 where
