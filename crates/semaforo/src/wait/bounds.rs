@@ -8,31 +8,32 @@ use std::time::{Duration, Instant};
 
 use super::cancel::{CancelToken, Link};
 use super::kernel::Kernel;
-use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
-use super::waiter::standing;
+use super::timer::{Entry, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use crate::primitive::{TrackedCell, now};
 
 /// The bounds of one request. They become visible to the timer and to a token when the request
 /// joins a queue ([`register`](Self::register)) and are invisible again after
 /// [`unregister`](Self::unregister).
 ///
-/// - `entry` belongs to the timer's lock, `link` to the lock of the first token.
+/// - `entry` belongs to the timer's lock, `link` to the lock of the first token. Until the request
+///   joins a queue the entry keeps the limit that counts from there, in nanoseconds.
 /// - `stage` is written by the owner, before it registers; third parties read it under the lock
 ///   through which they came.
-/// - `after` and `tokens` are the owner's alone.
+/// - `tokens` are the owner's alone.
 #[repr(C)]
 pub(crate) struct Bounds {
     /// First, because the timer finds the bounds through it.
     entry: Entry,
     pub(crate) link: TrackedCell<Link>,
-    /// Nanoseconds from the first poll; `u64::MAX` for no limit.
-    after: Cell<u64>,
     tokens: Tokens,
     stage: ManuallyDrop<TrackedCell<Stage>>,
 }
 
 /// Up to two tokens; the second only after the first.
 type Tokens = ManuallyDrop<[Cell<Option<CancelToken>>; 2]>;
+
+/// No limit that counts from the first poll.
+const NO_LIMIT: u64 = u64::MAX;
 
 #[derive(Debug)]
 enum Stage {
@@ -66,9 +67,8 @@ impl Bounds {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            entry: Entry::new(Kind::Request),
+            entry: Entry::with_aside(NO_LIMIT),
             link: TrackedCell::new(Link::UNLINKED),
-            after: Cell::new(u64::MAX),
             tokens: ManuallyDrop::new([const { Cell::new(None) }; 2]),
             stage: ManuallyDrop::new(TrackedCell::new(Stage::Before(u64::MAX))),
         }
@@ -77,7 +77,7 @@ impl Bounds {
     #[inline]
     pub(crate) fn limit_duration(&mut self, limit: Duration) {
         let limit = saturating_nanoseconds(limit);
-        self.after.set(self.after.get().min(limit));
+        self.entry.set_aside(self.entry.aside().min(limit));
     }
 
     pub(crate) fn limit_instant(&mut self, limit: Instant) {
@@ -104,7 +104,7 @@ impl Bounds {
 
     /// When the request ends if it starts to wait now. Reads the clock only if there is a limit.
     pub(crate) fn due(&self) -> Due {
-        let after = self.after.get();
+        let after = self.entry.aside();
         let at = self.deadline();
         if after == 0 {
             return Due::Now;
@@ -134,17 +134,18 @@ impl Bounds {
         self.has_token() || matches!(timer, Due::At(_))
     }
 
-    /// Lets the tokens, and the timer if `timer` says when, end the request, which stands on
-    /// `object`'s queue. If a token has fired meanwhile, ends it at once.
+    /// Lets the tokens end the request, which is about to be queued on `object`: from here on, either
+    /// a token that fires finds it in the queue, or it finds the token fired before it queues.
     ///
     /// # Safety
-    /// The bounds are pinned beside a waiter that was queued on `object`, are not registered, and
-    /// are unregistered before their memory is used otherwise. No lock is held.
-    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>, timer: Due) {
+    /// The bounds are pinned beside a waiter that will be queued on `object` or nowhere, are not
+    /// registered, and are unregistered before their memory is used otherwise. No lock is held.
+    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>) {
         // SAFETY: pinned, hence alive; shared access only.
         let bounds = unsafe { this.as_ref() };
         // SAFETY: not registered, so the owner is alone.
-        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Queued(Arc::clone(&object)) });
+        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Queued(object) });
+        bounds.entry.set_aside(0);
         if let Some(second) = bounds.tokens[1].take() {
             let first = bounds.tokens[0].take();
             let both = first.map_or(second.clone(), |first| CancelToken::any([&first, &second]));
@@ -152,20 +153,18 @@ impl Bounds {
         }
         if let Some(token) = bounds.tokens[0].take() {
             // SAFETY: passed on from the caller.
-            let cancelled = !unsafe { token.link(this) };
+            unsafe { token.link(this) };
             bounds.tokens[0].set(Some(token));
-            if cancelled {
-                let mut wakes = super::wake::Wakes::new();
-                // SAFETY: the waiter beside these bounds stands on the object's queue, or did.
-                unsafe { object.end(this, standing::CANCELLED, &mut wakes) };
-                object.finish(&mut wakes);
-                return;
-            }
         }
-        if let Due::At(at) = timer {
-            // SAFETY: passed on from the caller.
-            unsafe { TIMER.insert(this.cast(), at) };
-        }
+    }
+
+    /// Lets the timer end the request, which has been queued, so many nanoseconds after the epoch.
+    ///
+    /// # Safety
+    /// The bounds are registered and not armed.
+    pub(crate) unsafe fn arm(this: NonNull<Self>, at: u64) {
+        // SAFETY: passed on from the caller.
+        unsafe { TIMER.insert(this.cast(), at) };
     }
 
     /// Makes the bounds unreachable for third parties: when this returns, none of them is looking.

@@ -351,7 +351,8 @@ impl<P: Policy> Core<P> {
             let visit = self.lock().change(|core, queue, state| unsafe {
                 core.revisit_locked(queue, state, waiter, waker, &mut fresh, &mut wakes)
             });
-            self.finish(&mut wakes);
+            let standing = if let Visit::Stands(standing) = visit { standing } else { 0 };
+            self.finish_visit(&mut wakes, standing, own.ask);
             match visit {
                 Visit::Stands(standing) => return standing,
                 Visit::NeedsWaker => fresh = Some(waker.clone()),
@@ -454,8 +455,14 @@ impl<P: Policy> Core<P> {
     pub(crate) unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
-        // A task is answered for good only if there is nothing to give back.
         if standing::is_final(own.standing()) {
+            // A thread that was served, and panicked before it could say so, has something to give
+            // back.
+            if own.standing() == standing::SERVED {
+                let mut wakes = Wakes::new();
+                self.give_back(own.ask, &mut wakes);
+                wakes.resume_panic();
+            }
             return;
         }
         let mut locked = self.lock();

@@ -6,7 +6,7 @@ use super::core::{Core, Locked};
 use super::kernel::Kernel;
 use super::queue::Queue;
 use super::waiter::{Notes, Place, Pointer, standing};
-use super::wake::Wakes;
+use super::wake::{Wake, Wakes, resume};
 use crate::policy::Policy;
 use crate::primitive::MODELLED;
 
@@ -18,20 +18,101 @@ fn overtaken(detail: u8, more: u8) -> u8 {
     ((detail & !Notes::SEEN) + more).min(OVERTAKEN_AT_MOST)
 }
 
+/// What came of handing over to the first in line.
+enum HandOver {
+    /// One waiter was granted, or nobody waits, and that is all.
+    One { wake: Option<Wake>, arm: bool },
+    /// There may be more to do, after this wake-up.
+    First(Option<Wake>),
+}
+
 impl<P: Policy> Core<P> {
     /// Lets through whom a change allows, and wakes them once the lock is released.
     #[inline]
     pub(super) fn settle_and_wake(&self, mut locked: Locked<'_, P>, given: Option<P::Give>) {
+        let handed = locked.change(|core, queue, state| core.hand_over(queue, state, given));
+        let (wake, arm) = match handed {
+            HandOver::One { wake, arm } => (wake, arm),
+            HandOver::First(first) => return self.settle_and_wake_many(locked, given, first),
+        };
+        drop(locked);
+        if arm {
+            self.arm();
+        }
+        if let Some(panic) = wake.and_then(Wake::wake) {
+            resume(panic);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_and_wake_many(
+        &self,
+        mut locked: Locked<'_, P>,
+        given: Option<P::Give>,
+        first: Option<Wake>,
+    ) {
         let mut wakes = Wakes::new();
+        wakes.push(first);
         locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
         drop(locked);
         self.finish(&mut wakes);
+        wakes.resume_panic();
+    }
+
+    /// The grant loop's commonest case, without its apparatus: one waiter gets what it asked for.
+    #[inline]
+    fn hand_over(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        state: &mut u64,
+        given: Option<P::Give>,
+    ) -> HandOver {
+        if !P::NEVER_PANICS || self.policy.barges(*state) {
+            return HandOver::First(None);
+        }
+        let Some((lane, head)) = self.head(queue, *state, given) else {
+            return HandOver::One { wake: None, arm: false };
+        };
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            let Some(next) = self.policy.acquire(*state, head.as_ref().ask) else {
+                return HandOver::First(None);
+            };
+            queue.lanes[lane].remove(head);
+            queue.waiting -= 1;
+            *state = next;
+            let wake = self.answer_now(queue, head, standing::GRANTED);
+            let another = self.head(queue, *state, given);
+            if another
+                .is_some_and(|(_, head)| self.policy.acquire(*state, head.as_ref().ask).is_some())
+            {
+                return HandOver::First(wake);
+            }
+            HandOver::One { wake, arm: queue.must_arm() }
+        }
+    }
+
+    /// Who is looked at next, and in which lane.
+    #[inline]
+    fn head(
+        &self,
+        queue: &Queue<P::Ask>,
+        state: u64,
+        given: Option<P::Give>,
+    ) -> Option<(usize, Pointer<P::Ask>)> {
+        if queue.waiting == 0 {
+            return None;
+        }
+        let lane = match P::LANES {
+            1 => 0,
+            _ => self.policy.next_lane(state, given, queue.occupied()).min(P::LANES - 1),
+        };
+        queue.lanes[lane].front().map(|head| (lane, head))
     }
 
     /// The grant loop: looks at the head of the lane whose turn it is, and grants, refuses, or
     /// stops. In barging mode it only wakes the head to try again, one at a time, unless that one
     /// was overtaken too often.
-    #[inline]
     pub(super) fn settle(
         &self,
         queue: &mut Queue<P::Ask>,
@@ -79,12 +160,7 @@ impl<P: Policy> Core<P> {
         wakes: &mut Wakes,
         looked_at: &mut Option<Pointer<P::Ask>>,
     ) {
-        while queue.waiting > 0 {
-            let lane = match P::LANES {
-                1 => 0,
-                _ => self.policy.next_lane(*state, given, queue.occupied()).min(P::LANES - 1),
-            };
-            let Some(head) = queue.lanes[lane].front() else { return };
+        while let Some((lane, head)) = self.head(queue, *state, given) {
             *looked_at = Some(head);
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
@@ -133,12 +209,10 @@ impl<P: Policy> Core<P> {
         standing: u8,
         wakes: &mut Wakes,
     ) {
-        // SAFETY: passed on from the caller. A final standing is stored last: the waiter may be
-        // gone at that instant.
+        // SAFETY: passed on from the caller.
         unsafe {
-            let own = waiter.as_ref();
             if wakes.is_full() {
-                own.notes(|notes| {
+                waiter.as_ref().notes(|notes| {
                     notes.place = Place::Deferred;
                     notes.detail = standing;
                 });
@@ -146,6 +220,24 @@ impl<P: Policy> Core<P> {
                 wakes.deferred = true;
                 return;
             }
+            wakes.push(self.answer_now(queue, waiter, standing));
+        }
+    }
+
+    /// [`answer`](Self::answer), to whoever is going to make the wake-up.
+    ///
+    /// # Safety
+    /// As `answer`.
+    #[inline]
+    unsafe fn answer_now(
+        &self,
+        queue: &mut Queue<P::Ask>,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+    ) -> Option<Wake> {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
             let thread = own.notes(|notes| notes.thread);
             if standing == standing::GRANTED && !thread && self.policy.undo(own.ask).is_some() {
                 own.notes(|notes| {
@@ -153,30 +245,32 @@ impl<P: Policy> Core<P> {
                     notes.detail = 0;
                 });
                 queue.granted.push_back(waiter);
-                wakes.push(own.swap_waker(None), false);
+                let waker = own.swap_waker(None);
                 own.stand(standing::GRANTED);
-                return;
+                return Wake::task(waker);
             }
             own.notes(|notes| notes.place = Place::Nowhere);
             let standing = if standing == standing::GRANTED { standing::SERVED } else { standing };
-            self.tell(waiter, thread, standing, wakes);
+            self.tell(waiter, thread, standing)
         }
     }
 
-    /// Stores a standing that gives the waiter back to its owner.
+    /// Stores a standing that gives the waiter back to its owner; last, because the waiter may be
+    /// gone at that instant.
     ///
     /// # Safety
-    /// The lock is held, the waiter is alive and on no list, and there is room in `wakes`.
+    /// The lock is held, and the waiter is alive and on no list.
     #[inline]
-    unsafe fn tell(&self, waiter: Pointer<P::Ask>, thread: bool, standing: u8, wakes: &mut Wakes) {
+    unsafe fn tell(&self, waiter: Pointer<P::Ask>, thread: bool, standing: u8) -> Option<Wake> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
             if thread && own.answer_spinning(standing) {
-                return;
+                return None;
             }
-            wakes.push(own.swap_waker(None), thread);
+            let waker = own.swap_waker(None);
             own.stand(standing);
+            if thread { Wake::thread(waker) } else { Wake::task(waker) }
         }
     }
 
@@ -208,10 +302,10 @@ impl<P: Policy> Core<P> {
                 notes.thread
             });
             if thread {
-                self.tell(waiter, true, standing::RETRY, wakes);
+                wakes.push(self.tell(waiter, true, standing::RETRY));
             } else {
                 queue.granted.push_back(waiter);
-                wakes.push(own.swap_waker(None), false);
+                wakes.push(Wake::task(own.swap_waker(None)));
                 own.stand(standing::RETRY);
             }
         }
@@ -264,8 +358,31 @@ impl<P: Policy> Core<P> {
         let standing = self.lock().change(|core, queue, state| unsafe {
             core.stand_first(queue, state, waiter, &mut wakes)
         });
-        self.finish(&mut wakes);
+        // SAFETY: the owner's waiter is alive.
+        self.finish_visit(&mut wakes, standing, unsafe { waiter.as_ref() }.ask);
         standing
+    }
+
+    /// Wakes those who came after a waiter that was served, or not, by its own visit. If a waker
+    /// panics, the visit does too, and keeps nothing.
+    pub(super) fn finish_visit(&self, wakes: &mut Wakes, standing: u8, ask: P::Ask) {
+        self.finish(wakes);
+        if wakes.has_panic() {
+            if standing == standing::SERVED {
+                self.give_back(ask, wakes);
+            }
+            wakes.resume_panic();
+        }
+    }
+
+    /// Passes on what was granted for good, and wakes those who get it.
+    #[cold]
+    pub(super) fn give_back(&self, ask: P::Ask, wakes: &mut Wakes) {
+        self.lock().change(|core, queue, state| {
+            let given = core.undo(state, ask);
+            core.settle(queue, state, given, wakes);
+        });
+        self.finish(wakes);
     }
 
     /// The state after a grant was given back, if it can be.
@@ -287,13 +404,14 @@ impl<P: Policy> Core<P> {
                     // SAFETY: the lock is held, and what is in a lane is alive.
                     unsafe {
                         core.detach(queue, waiter);
-                        core.answer(queue, waiter, standing::SERVED, &mut wakes);
+                        core.answer(queue, waiter, standing::PASSED, &mut wakes);
                     }
                 }
             }
             passed
         });
         self.finish(&mut wakes);
+        wakes.resume_panic();
         passed
     }
 
@@ -320,7 +438,7 @@ impl<P: Policy> Core<P> {
                 Place::Lane | Place::Nudged | Place::Dormant => {}
             }
             core.detach(queue, waiter);
-            core.tell(waiter, thread, standing, wakes);
+            wakes.push(core.tell(waiter, thread, standing));
             core.settle(queue, state, None, wakes);
         });
     }
@@ -352,7 +470,7 @@ impl<P: Policy> Core<P> {
     }
 
     /// What [`finish`](Kernel::finish) seldom has to do: arm the watchdog, tell those who found no
-    /// room in the batch, pass on a waker's panic.
+    /// room in the batch.
     #[cold]
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
         if std::mem::take(&mut wakes.arm) {
@@ -376,6 +494,5 @@ impl<P: Policy> Core<P> {
         if std::mem::take(&mut wakes.arm) {
             self.arm();
         }
-        wakes.resume_panic();
     }
 }

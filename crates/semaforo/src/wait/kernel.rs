@@ -20,7 +20,8 @@ pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     /// Looks for grants left unclaimed; false if there is nothing left to watch.
     fn tick(&self, wakes: &mut Wakes) -> bool;
 
-    /// Wakes whom an operation on this object answered. No lock may be held.
+    /// Wakes whom an operation on this object answered. No lock may be held. The panic of a waker is
+    /// kept for [`Wakes::resume_panic`].
     fn finish(&self, wakes: &mut Wakes);
 
     /// The object's place in the timer.

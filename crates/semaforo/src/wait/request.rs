@@ -302,13 +302,12 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
         seat.waiter.prepare_thread();
+        // A thread times its own sleep, so the timer need not know.
         // SAFETY: as above.
-        let mut standing = unsafe { core.enter(waiter, attempt, || give_up(bounds, due)) };
-        if standing == standing::WAITING {
-            // A thread times its own sleep.
-            // SAFETY: queued just now.
-            unsafe { Self::register(this, core, bounds, Due::Never) };
-        }
+        let mut standing = unsafe {
+            Self::register(this, core, bounds, Due::Never);
+            core.enter(waiter, attempt, || give_up(bounds, due))
+        };
         let deadline = due.instant();
         while !standing::is_final(standing) {
             standing = parker::block(&seat.waiter, deadline);
@@ -337,6 +336,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: passed on from the caller.
         unsafe { core.end_waiter(waiter, standing, &mut wakes) };
         core.finish(&mut wakes);
+        wakes.resume_panic();
         // SAFETY: the caller's waiter is alive.
         let standing = unsafe { waiter.as_ref().standing() };
         if standing == standing::PARKED { standing::WAITING } else { standing }
@@ -350,10 +350,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
         unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat.waiter) }
     }
 
-    /// Lets the tokens and the timer know of a request that was queued just now.
+    /// Lets its tokens end a request that is about to be queued, and says what on, if they or the
+    /// timer have to know.
     ///
     /// # Safety
-    /// The request is pinned and was queued on `core`, and no lock is held.
+    /// The request is pinned and fresh, and no lock is held.
     #[inline]
     unsafe fn register(
         this: NonNull<Self>,
@@ -364,12 +365,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
         if !bounds.is_some_and(|bounds| bounds.needs_registration(timer)) {
             return;
         }
-        let Some(object) = core.counted() else { return };
-        // SAFETY: only the address is computed; `Limited` is its `Bounds`, and the pointer may reach
-        // the waiter beside them.
-        unsafe {
-            let seat = NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat);
-            Bounds::register(seat.cast(), object, timer);
+        if let Some(object) = core.counted() {
+            // SAFETY: passed on from the caller.
+            unsafe { Bounds::register(Self::bounds(this), object) };
         }
     }
 
@@ -377,13 +375,22 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// The request is alive, and no lock is held.
     #[inline]
     unsafe fn unregister(this: NonNull<Self>) {
-        // SAFETY: alive; `Limited` is its `Bounds`.
+        // SAFETY: alive; passed on from the caller.
         unsafe {
-            let seat = &raw mut (*this.as_ptr()).seat;
-            if (*seat).bounds.bounds().is_some() {
-                Bounds::unregister(NonNull::new_unchecked(seat.cast()));
+            if (*this.as_ptr()).seat.bounds.bounds().is_some() {
+                Bounds::unregister(Self::bounds(this));
             }
         }
+    }
+
+    /// The bounds of a request that has some, by a pointer that may reach the waiter beside them.
+    ///
+    /// # Safety
+    /// The request is alive.
+    #[inline]
+    unsafe fn bounds(this: NonNull<Self>) -> NonNull<Bounds> {
+        // SAFETY: alive; only the address is computed. `Limited` is its `Bounds`.
+        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat).cast() }
     }
 
     /// Turns a final standing into the outcome.
@@ -395,7 +402,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
             let waiter = &(*this.as_ptr()).seat.waiter;
-            if standing == standing::SERVED {
+            if matches!(standing, standing::SERVED | standing::PASSED) {
                 return Ok(Self::take_operation(this).granted(waiter.ask));
             }
             if standing == standing::REFUSED {
@@ -438,14 +445,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// Takes back a request that was queued and has not finished.
     ///
     /// # Safety
-    /// The request is pinned and owned by the caller, and no lock is held.
+    /// The request is pinned and owned by the caller, and was queued on `core`; no lock is held.
     #[inline(never)]
-    unsafe fn withdraw(this: NonNull<Self>) {
+    unsafe fn withdraw(this: NonNull<Self>, core: &Core<O::Policy>) {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
             Self::unregister(this);
             let waiter = Self::waiter(this);
-            (*this.as_ptr()).operation.synchronizer().core().withdraw(waiter);
+            core.withdraw(waiter);
             // Nobody else knows the waiter any more.
             drop(waiter.as_ref().swap_waker(None));
         }
@@ -465,17 +472,15 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let due = bounds.map_or(Due::Never, Bounds::due);
         seat.waiter.prepare_task(context.waker().clone());
         // SAFETY: pinned, and withdrawn when it is dropped.
-        let standing = unsafe { core.enter(Self::waiter(this), attempt, || give_up(bounds, due)) };
-        if standing != standing::WAITING || bounds.is_none() {
-            return standing;
+        let standing = unsafe {
+            Self::register(this, core, bounds, due);
+            core.enter(Self::waiter(this), attempt, || give_up(bounds, due))
+        };
+        if let (Due::At(at), standing::WAITING) = (due, standing) {
+            // SAFETY: registered above, and unregistered before the request finishes.
+            unsafe { Bounds::arm(Self::bounds(this), at) };
         }
-        // SAFETY: queued just now.
-        unsafe { Self::register(this, core, bounds, due) };
-        // A token may have fired just before, and nobody polls again for that.
-        match seat.waiter.standing() {
-            standing if standing::is_final(standing) => standing,
-            _ => standing::WAITING,
-        }
+        standing
     }
 
     /// Polls a request that stands in line. Returns its standing: `WAITING`, or something final.
@@ -553,14 +558,16 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
     fn drop(&mut self) {
         let this = NonNull::from(&mut *self);
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
-        // operation is there until the request has finished.
+        // operation is there until the request has finished, and is dropped even if a waker panics.
         unsafe {
-            match (*this.as_ptr()).seat.waiter.standing() {
-                standing::FINISHED => return,
-                standing::FRESH => {}
-                _ => Self::withdraw(this),
+            let standing = (*this.as_ptr()).seat.waiter.standing();
+            if standing == standing::FINISHED {
+                return;
             }
-            ManuallyDrop::drop(&mut (*this.as_ptr()).operation);
+            let operation = ManuallyDrop::take(&mut (*this.as_ptr()).operation);
+            if standing != standing::FRESH {
+                Self::withdraw(this, operation.synchronizer().core());
+            }
         }
     }
 }

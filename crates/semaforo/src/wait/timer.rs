@@ -47,8 +47,8 @@ fn milliseconds(nanoseconds: u64) -> u64 {
 /// What an entry belongs to, hence what happens when its time comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The first field of a [`Bounds`]: the request times out.
-    Request,
+    /// The first field of a [`Bounds`]: the request times out. Numbered zero.
+    Request = 0,
     /// The first field of a [`Watch`]: unclaimed grants are looked at.
     Watch,
     /// The first field of a [`TokenState`]: the token fires.
@@ -104,13 +104,31 @@ impl Entry {
         }
     }
 
+    /// The entry of a request that is not queued yet, with a number set aside in it.
+    pub(crate) fn with_aside(aside: u64) -> Self {
+        let entry = Self::new(Kind::Request);
+        entry.set_aside(aside);
+        entry
+    }
+
+    /// The number set aside.
+    pub(crate) fn aside(&self) -> u64 {
+        self.key().0
+    }
+
+    /// Keeps a number for the owner, who alone knows the entry yet. Zero makes it a request's entry,
+    /// ready to be armed.
+    pub(crate) fn set_aside(&self, aside: u64) {
+        self.set_key(Key(aside));
+    }
+
     fn key(&self) -> Key {
-        // SAFETY: only called under the timer's lock.
+        // SAFETY: only called under the timer's lock, or by an owner who alone knows the entry.
         self.key.look(|key| unsafe { *key })
     }
 
     fn set_key(&self, key: Key) {
-        // SAFETY: only called under the timer's lock.
+        // SAFETY: as for `key`.
         self.key.look_mut(|own| unsafe { *own = key });
     }
 }
@@ -420,7 +438,7 @@ impl Due {
     }
 
     fn act(self, wakes: &mut Wakes) {
-        // A waker or a cancellation callback that panics must not end the timer.
+        // A waker's panic stays in `wakes`, or is caught here: it must not end the timer.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
             Self::Ended(object) => object.finish(wakes),
             Self::Tick(object) => {

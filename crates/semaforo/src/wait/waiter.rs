@@ -16,7 +16,7 @@ use crate::primitive::{AtomicU8, Ordering, TrackedCell};
 /// | `GRANTED` | whoever granted it, under the lock; a task's grant, until claimed | `FINISHED`, `DORMANT` |
 /// | `DORMANT` | the watchdog, under the lock | `WAITING`, `FINISHED`, a failure |
 /// | `RETRY` | in barging mode, whoever released: units may be free, try again | `WAITING`, `FINISHED`, a failure |
-/// | `SERVED` | whoever granted it for good | `FINISHED` |
+/// | `SERVED`, `PASSED` | whoever granted it for good, or let it through | `FINISHED` |
 /// | `CANCELLED`, `TIMED_OUT`, `REFUSED`, `FAULTED` | whoever ended it, under the lock | `FINISHED` |
 /// | `FINISHED` | the owner, when it has its answer | |
 ///
@@ -35,7 +35,9 @@ pub(crate) mod standing {
     pub(crate) const REFUSED: u8 = 9;
     /// The policy panicked while it looked at this request.
     pub(crate) const FAULTED: u8 = 10;
-    pub(crate) const FINISHED: u8 = 11;
+    /// Let through without using anything up.
+    pub(crate) const PASSED: u8 = 11;
+    pub(crate) const FINISHED: u8 = 12;
 
     /// Whether this is an answer that nobody can take back.
     pub(crate) const fn is_final(standing: u8) -> bool {

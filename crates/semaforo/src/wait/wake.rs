@@ -26,7 +26,8 @@ pub(crate) struct Wakes {
     wakers: [MaybeUninit<Wake>; BATCH],
 }
 
-struct Wake {
+/// One wake-up that is owed to somebody.
+pub(crate) struct Wake {
     waker: Waker,
     thread: bool,
 }
@@ -50,9 +51,9 @@ impl Wakes {
 
     /// Adds a wake-up; the caller has seen that there is room.
     #[inline]
-    pub(crate) fn push(&mut self, waker: Option<Waker>, thread: bool) {
-        if let Some(waker) = waker {
-            self.wakers[self.len].write(Wake { waker, thread });
+    pub(crate) fn push(&mut self, wake: Option<Wake>) {
+        if let Some(wake) = wake {
+            self.wakers[self.len].write(wake);
             self.len += 1;
         }
     }
@@ -72,16 +73,25 @@ impl Wakes {
     /// Whether there is more to do than to wake.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
-        self.deferred | self.arm | self.panic.is_some()
+        self.deferred | self.arm
+    }
+
+    /// Whether a waker has panicked.
+    #[inline]
+    pub(crate) fn has_panic(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// The first panic of a waker, for a caller with more to do.
+    pub(crate) fn take_panic(&mut self) -> Option<Panic> {
+        self.panic.take()
     }
 
     /// Lets the first panic of a waker reach the caller, unless the caller is panicking already.
     #[inline]
     pub(crate) fn resume_panic(&mut self) {
         if let Some(panic) = self.panic.take() {
-            if !std::thread::panicking() {
-                resume_unwind(panic);
-            }
+            resume(panic);
         }
     }
 }
@@ -112,28 +122,43 @@ enum Waking {
     Owing,
 }
 
-type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 impl Wake {
     #[inline]
-    fn wake(self) -> Option<Panic> {
+    pub(crate) fn task(waker: Option<Waker>) -> Option<Self> {
+        waker.map(|waker| Self { waker, thread: false })
+    }
+
+    #[inline]
+    pub(crate) fn thread(waker: Option<Waker>) -> Option<Self> {
+        waker.map(|waker| Self { waker, thread: true })
+    }
+
+    /// Wakes, whatever that does, and returns a panic. No lock may be held.
+    #[inline]
+    pub(crate) fn wake(self) -> Option<Panic> {
         if self.thread {
             // Unparking a thread runs nobody's code.
             self.waker.wake();
             return None;
         }
-        if WAKING.with(Cell::get) != Waking::No {
-            owe(self.waker);
-            return None;
-        }
-        WAKING.with(|waking| waking.set(Waking::Yes));
-        let mut panic = wake_caught(self.waker);
-        if WAKING.with(Cell::get) == Waking::Owing {
-            panic = panic.or(wake_owed());
-        }
-        WAKING.with(|waking| waking.set(Waking::No));
-        panic
+        wake_task(self.waker)
     }
+}
+
+fn wake_task(waker: Waker) -> Option<Panic> {
+    if WAKING.with(Cell::get) != Waking::No {
+        owe(waker);
+        return None;
+    }
+    WAKING.with(|waking| waking.set(Waking::Yes));
+    let mut panic = wake_caught(waker);
+    if WAKING.with(Cell::get) == Waking::Owing {
+        panic = panic.or(wake_owed());
+    }
+    WAKING.with(|waking| waking.set(Waking::No));
+    panic
 }
 
 #[cold]
@@ -165,8 +190,14 @@ fn wake_owed() -> Option<Panic> {
 /// Makes the wake-ups that this thread still owes to others, before it goes to sleep.
 pub(crate) fn settle_debts() {
     if let Some(panic) = wake_owed() {
-        if !std::thread::panicking() {
-            resume_unwind(panic);
-        }
+        resume(panic);
+    }
+}
+
+/// A second panic while unwinding would end the process.
+#[cold]
+pub(crate) fn resume(panic: Panic) {
+    if !std::thread::panicking() {
+        resume_unwind(panic);
     }
 }
