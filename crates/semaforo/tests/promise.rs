@@ -99,7 +99,7 @@ fn every_reader_gets_the_same_failure_every_time() {
             assert_eq!(line.start(answer.get()).join(), failed);
             assert_eq!(answer.try_get(), Some(failed));
         }
-        assert_eq!(failed.unwrap_err().to_string(), "broken");
+        assert_eq!(PromiseError::Failed(&broken).to_string(), "broken");
     });
 }
 

@@ -3,7 +3,9 @@
 mod support;
 
 use std::cell::Cell;
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use semaforo::{CancelSource, OwnerKey, ReentrantLock, TooManyHolds, WaitError};
@@ -107,7 +109,7 @@ fn ten_thousand_nested_holds_unwind_one_by_one() {
     in_every_arrangement(|arrangement| {
         let lock = leaked(ReentrantLock::new(()));
         let mut guards: Vec<_> = (0..10_000).map(|_| lock.lock().wait().unwrap()).collect();
-        let waiter = Waiter::start_there(arrangement.kind(0), || lock.lock(), |guard| drop(guard));
+        let waiter = Waiter::start_there(arrangement.kind(0), || lock.lock(), drop);
         until_queued(lock, 1);
         while guards.pop().is_some() && !guards.is_empty() {
             assert!(lock.is_held_by_this_thread());
@@ -200,4 +202,27 @@ fn the_value_can_be_reached_without_locking_by_its_only_user() {
     drop(guard);
     let _guard = lock.lock_as(&OwnerKey::new()).wait().unwrap();
     assert!(format!("{lock:?}").contains("<locked>"));
+}
+
+/// A request that is refused while it waits learns so, whatever its owner gives back before it looks.
+#[test]
+fn a_refusal_stands_although_there_is_room_again() {
+    let lock = ReentrantLock::new(());
+    let (first, second) = (OwnerKey::new(), OwnerKey::new());
+    let held = lock.lock_as(&first).wait().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    // One more than the second owner can have.
+    let mut waiting: Vec<_> =
+        (0..=ReentrantLock::<()>::MAX_HOLDS).map(|_| Box::pin(lock.lock_as(&second))).collect();
+    for request in &mut waiting {
+        assert!(request.as_mut().poll(&mut context).is_pending());
+    }
+    drop(held);
+    assert_eq!((lock.holds(), lock.waiters()), (ReentrantLock::<()>::MAX_HOLDS, 0));
+    let mut refused = waiting.pop().unwrap();
+    drop(waiting.pop());
+    let Poll::Ready(outcome) = refused.as_mut().poll(&mut context) else { panic!("not answered") };
+    assert_eq!(outcome.unwrap_err(), TooManyHolds);
+    drop(waiting);
+    assert_eq!(lock.holds(), 0);
 }

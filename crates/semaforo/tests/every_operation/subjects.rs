@@ -237,7 +237,7 @@ subject! {
     Opened(sent): Latch, semaforo::request::Passing<'static, semaforo::policy::Counting>;
     new: || Latch::new(1);
     ask: |latch| latch.opened();
-    provide: |latch| drop(latch.count_down());
+    provide: |latch| let_go(latch.count_down());
     available: |latch| latch.count().into();
 }
 
@@ -261,7 +261,7 @@ subject! {
     Get(sent): Promise<u32, ()>, semaforo::sync::promise::Get<'static, u32, ()>;
     new: Promise::new;
     ask: |promise| promise.get();
-    provide: |promise| drop(promise.set(1));
+    provide: |promise| let_go(promise.set(1));
     available: |promise| promise.available().into();
 }
 

@@ -147,24 +147,33 @@ pub(crate) fn in_its_own_process(test: &str, body: impl FnOnce()) {
     if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
         return body();
     }
+    let log = std::env::temp_dir().join(format!("semaforo-{test}-{}.log", std::process::id()));
+    let output = std::fs::File::create(&log).unwrap();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
         .env(ALONE, test)
+        .stdout(output.try_clone().unwrap())
+        .stderr(output)
         .spawn()
         .unwrap();
     let end = Instant::now() + LIMIT;
     let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if Instant::now() >= end => break None,
+            None => std::thread::sleep(Duration::from_millis(1)),
         }
-        if Instant::now() >= end {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{test} did not end");
-        }
-        std::thread::sleep(Duration::from_millis(1));
     };
-    assert!(status.success(), "{test} alone: {status}");
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let said = std::fs::read_to_string(&log).unwrap_or_default();
+    let _ = std::fs::remove_file(&log);
+    match status {
+        None => panic!("{test} alone did not end:\n{said}"),
+        Some(status) => assert!(status.success(), "{test} alone ended with {status}:\n{said}"),
+    }
 }
 
 /// A small pseudo-random sequence, so that a failing run can be repeated from its seed.
