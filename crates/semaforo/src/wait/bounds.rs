@@ -1,7 +1,7 @@
 //! What may end a request before it is granted: a time limit, and cancellation tokens.
 
 use std::cell::Cell;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,8 @@ use crate::primitive::{TrackedCell, now};
 pub(crate) struct Bounds {
     /// First, because the timer finds the bounds through it.
     entry: Entry,
-    pub(crate) link: TrackedCell<Link>,
+    /// Written when the request registers.
+    pub(crate) link: TrackedCell<MaybeUninit<Link>>,
     tokens: Tokens,
     stage: ManuallyDrop<TrackedCell<Stage>>,
 }
@@ -68,7 +69,7 @@ impl Bounds {
     pub(crate) fn new() -> Self {
         Self {
             entry: Entry::with_aside(NO_LIMIT),
-            link: TrackedCell::new(Link::UNLINKED),
+            link: TrackedCell::new(MaybeUninit::uninit()),
             tokens: ManuallyDrop::new([const { Cell::new(None) }; 2]),
             stage: ManuallyDrop::new(TrackedCell::new(Stage::Before(u64::MAX))),
         }
@@ -144,7 +145,10 @@ impl Bounds {
         // SAFETY: pinned, hence alive; shared access only.
         let bounds = unsafe { this.as_ref() };
         // SAFETY: not registered, so the owner is alone.
-        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Queued(object) });
+        unsafe {
+            bounds.stage.look_mut(|stage| *stage = Stage::Queued(object));
+            bounds.link.look_mut(|link| (*link).write(Link::UNLINKED));
+        }
         bounds.entry.set_aside(0);
         if let Some(second) = bounds.tokens[1].take() {
             let first = bounds.tokens[0].take();

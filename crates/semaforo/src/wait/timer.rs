@@ -5,6 +5,7 @@
 //! an entry sits on the lowest level on which its time and the present differ, and moves down
 //! when the present reaches its slot.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ pub(crate) fn nanoseconds(instant: Instant) -> u64 {
 
 /// A duration in nanoseconds, at most `u64::MAX` (five centuries, which is never).
 pub(crate) fn saturating_nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole = duration.as_secs().checked_mul(1_000_000_000);
+    whole.map_or(u64::MAX, |whole| whole.saturating_add(u64::from(duration.subsec_nanos())))
 }
 
 /// The last millisecond that there is.
@@ -59,10 +61,13 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entry {
-    next: TrackedCell<Option<NonNull<Entry>>>,
-    previous: TrackedCell<Option<NonNull<Entry>>>,
+    next: TrackedCell<Neighbour>,
+    previous: TrackedCell<Neighbour>,
     key: TrackedCell<Key>,
 }
+
+/// Written when an entry is put into the wheel, and meaningless before: most requests never are.
+type Neighbour = MaybeUninit<Option<NonNull<Entry>>>;
 
 /// When, where in the wheel, and what kind, in one word: `milliseconds << 16 | (slot + 1) << 4 |
 /// kind`, with a zero in place of the slot while the entry is not in the wheel.
@@ -98,8 +103,8 @@ impl Key {
 impl Entry {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            next: TrackedCell::new(None),
-            previous: TrackedCell::new(None),
+            next: TrackedCell::new(Neighbour::uninit()),
+            previous: TrackedCell::new(Neighbour::uninit()),
             key: TrackedCell::new(Key::idle(kind)),
         }
     }
@@ -186,10 +191,10 @@ impl Wheel {
             let kind = own.key().kind();
             own.set_key(Key::new(time, level * SLOTS + slot, kind));
             let head = self.slots[level][slot].replace(entry);
-            own.next.look_mut(|next| *next = head);
-            own.previous.look_mut(|previous| *previous = None);
+            own.next.look_mut(|next| (*next).write(head));
+            own.previous.look_mut(|previous| (*previous).write(None));
             if let Some(head) = head {
-                head.as_ref().previous.look_mut(|previous| *previous = Some(entry));
+                head.as_ref().previous.look_mut(|previous| (*previous).write(Some(entry)));
             }
         }
         self.occupied[level] |= 1 << slot;
@@ -206,13 +211,15 @@ impl Wheel {
             let key = own.key();
             let Some(index) = key.slot() else { return };
             own.set_key(Key::idle(key.kind()));
-            let next = own.next.look(|next| *next);
-            let previous = own.previous.look(|previous| *previous);
+            let next = own.next.look(|next| (*next).assume_init());
+            let previous = own.previous.look(|previous| (*previous).assume_init());
             if let Some(next) = next {
-                next.as_ref().previous.look_mut(|own| *own = previous);
+                next.as_ref().previous.look_mut(|own| (*own).write(previous));
             }
             match previous {
-                Some(previous) => previous.as_ref().next.look_mut(|own| *own = next),
+                Some(previous) => {
+                    previous.as_ref().next.look_mut(|own| (*own).write(next));
+                }
                 None => {
                     let (level, slot) = (index / SLOTS, index % SLOTS);
                     self.slots[level][slot] = next;
@@ -270,7 +277,7 @@ impl Wheel {
                 // SAFETY: entries in the wheel are alive, and this one has just been taken out.
                 unsafe {
                     let own = entry.as_ref();
-                    moving = own.next.look(|next| *next);
+                    moving = own.next.look(|next| (*next).assume_init());
                     let key = own.key();
                     own.set_key(Key::idle(key.kind()));
                     self.insert(entry, key.time());
