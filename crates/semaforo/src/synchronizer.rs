@@ -118,15 +118,6 @@ impl<P: Policy> Synchronizer<P> {
         self.moved().map_or(0, Core::pass_all)
     }
 
-    /// Why an ask is refused, if it is.
-    pub(crate) fn refusal(&self, ask: P::Ask) -> Option<P::Refusal> {
-        self.policy.refuse(self.state(), ask)
-    }
-
-    pub(crate) fn barges(&self) -> bool {
-        self.policy.barges(self.state())
-    }
-
     /// Takes what is asked for with one load and one compare-and-swap, if it can be had at once and
     /// nobody interferes.
     #[inline(always)]

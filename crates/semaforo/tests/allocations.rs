@@ -186,17 +186,18 @@ fn a_waiting_task_allocates_nothing() {
     drop(guard);
 }
 
-/// Two tokens mean either of them, at the same price.
+/// A second token costs something only if the request has to wait: the two are joined then, for as
+/// long as it waits.
 #[test]
-fn a_waiting_task_with_two_tokens_allocates_nothing() {
+fn two_tokens_are_joined_only_to_wait() {
     let tokens = [CancelSource::new().token(), CancelSource::new().token()];
-    let latch = Latch::new(1);
-    assert!(poll(pin!(latch.opened())).is_pending());
-    let count = allocations(|| {
-        let both = latch.opened().cancel_on(&tokens[0]).cancel_on(&tokens[1]);
-        assert!(poll(pin!(both)).is_pending());
-    });
+    let (open, shut) = (Latch::new(0), Latch::new(1));
+    assert!(poll(pin!(shut.opened())).is_pending());
+    let both = |latch| Latch::opened(latch).cancel_on(&tokens[0]).cancel_on(&tokens[1]);
+    let count = allocations(|| assert!(poll(pin!(both(&open))).is_ready()));
     assert_eq!(count, 0);
+    assert!(poll(pin!(both(&shut))).is_pending());
+    assert_eq!(tokens.map(|token| token.registrations()), [0, 0]);
 }
 
 /// A thread that has waited before, for an object that was waited for before, allocates nothing.

@@ -13,7 +13,7 @@ use super::kernel::{Kernel, Seat};
 use super::parker::Backoff;
 use super::queue::Queue;
 use super::timer::{TIMER, Watch};
-use super::waiter::{Place, Pointer, standing};
+use super::waiter::{Lane, Place, Pointer, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, STATE_BITS};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, TrackedCell};
@@ -57,6 +57,8 @@ pub(crate) struct Core<P: Policy> {
     pub(crate) word: AtomicU64,
     queue: TrackedCell<Queue<P::Ask>>,
     pub(super) policy: P,
+    /// What the policy said once: it must not change its mind, nor panic under the lock.
+    barging: bool,
     patience: AtomicU32,
     watch: Watch,
     me: Weak<Core<P>>,
@@ -88,8 +90,8 @@ impl<P: Policy> Drop for Locked<'_, P> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the lock is held.
-        let flags = self.core.queue.look(|queue| unsafe { self.core.flags(&*queue, self.state) });
-        self.core.word.store(self.state | flags, Ordering::Release);
+        let flags = self.core.queue.look(|queue| unsafe { self.core.flags(&*queue) });
+        self.core.word.store(self.state & STATE | flags, Ordering::Release);
     }
 }
 
@@ -112,6 +114,7 @@ impl<P: Policy> Core<P> {
             word: AtomicU64::new(state),
             queue: TrackedCell::new(Queue::new()),
             policy,
+            barging: policy.barges(state),
             patience: AtomicU32::new(u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX)),
             watch: Watch::new(),
             me: me.clone(),
@@ -121,6 +124,11 @@ impl<P: Policy> Core<P> {
     pub(crate) fn set_patience(&self, patience: Duration) {
         let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         self.patience.store(milliseconds.max(2), Ordering::Relaxed);
+    }
+
+    /// Whether newcomers may overtake those who wait.
+    pub(crate) fn barging(&self) -> bool {
+        self.barging
     }
 
     /// A counted reference, for those who may outlive the borrow.
@@ -166,11 +174,11 @@ impl<P: Policy> Core<P> {
 
     /// The flags that go with this queue.
     #[inline]
-    pub(super) fn flags(&self, queue: &Queue<P::Ask>, state: u64) -> u64 {
+    pub(super) fn flags(&self, queue: &Queue<P::Ask>) -> u64 {
         if queue.waiting == 0 {
             return 0;
         }
-        if !self.policy.barges(state) {
+        if !self.barging {
             return WAITERS;
         }
         let looked_at = if queue.nudged == 0 { WAITERS } else { 0 };
@@ -192,7 +200,7 @@ impl<P: Policy> Core<P> {
     #[inline]
     fn is_open(&self, word: u64, ask: P::Ask) -> bool {
         word & (WAITERS | STRICT) == 0
-            || (self.policy.barges(word & STATE) && word & STRICT == 0)
+            || (self.barging && word & STRICT == 0)
             || self.policy.overtakes(word & STATE, ask)
     }
 
@@ -228,6 +236,12 @@ impl<P: Policy> Core<P> {
         }
     }
 
+    /// Why everyone was expelled, if so. Under the lock: whoever told them may not have stored the
+    /// state yet.
+    pub(crate) fn expulsion(&self) -> Option<P::Refusal> {
+        self.policy.expel(self.lock().state)
+    }
+
     /// How many wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
         self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormant) as usize
@@ -242,8 +256,8 @@ impl<P: Policy> Core<P> {
         })
     }
 
-    /// Grants the waiter's ask, or ends it as `give_up` says, or queues it, and returns its standing.
-    /// `attempt` is what came of asking without the lock.
+    /// Grants the waiter's ask, refuses it, ends it as `give_up` says, or queues it, and returns its
+    /// standing. `attempt` is what came of asking without the lock.
     ///
     /// # Safety
     /// The waiter is pinned, in no list, prepared for its task or thread, and is [withdrawn](Self::withdraw) before its memory is
@@ -253,6 +267,7 @@ impl<P: Policy> Core<P> {
         &self,
         waiter: Pointer<P::Ask>,
         attempt: Attempt,
+        refusal: &mut Option<P::Refusal>,
         give_up: impl FnOnce() -> Option<u8>,
     ) -> u8 {
         // SAFETY: pinned, hence alive.
@@ -271,17 +286,19 @@ impl<P: Policy> Core<P> {
                     return standing::SERVED;
                 }
             }
-            if core.policy.refuse(*state, ask).is_some() {
+            *refusal = core.policy.refuse(*state, ask);
+            if refusal.is_some() {
                 return standing::REFUSED;
             }
             if let Some(standing) = give_up() {
                 return standing;
             }
+            let lane = core.lane(ask);
             // SAFETY: the lock is held, and the waiter is in no list.
             unsafe {
-                own.notes(|notes| notes.place = Place::Lane);
+                own.notes(|notes| notes.place = Place::Lane(lane));
                 own.stand(standing::WAITING);
-                queue.lanes[core.lane(ask)].push_back(waiter);
+                queue.lanes[lane.number()].push_back(waiter);
             }
             queue.waiting += 1;
             arm = queue.must_arm();
@@ -297,13 +314,13 @@ impl<P: Policy> Core<P> {
     /// Whether an ask may be granted although others wait.
     #[cold]
     fn may_overtake(&self, queue: &Queue<P::Ask>, state: u64, ask: P::Ask) -> bool {
-        self.is_open(state | self.flags(queue, state), ask)
+        self.is_open(state | self.flags(queue), ask)
     }
 
     /// The lane for an ask, whatever the policy says.
     #[inline]
-    pub(super) fn lane(&self, ask: P::Ask) -> usize {
-        if P::LANES == 1 { 0 } else { self.policy.lane(ask).min(P::LANES - 1) }
+    pub(super) fn lane(&self, ask: P::Ask) -> Lane {
+        Lane::new(if P::LANES == 1 { 0 } else { self.policy.lane(ask).min(P::LANES - 1) })
     }
 
     /// Claims what a task was granted, if it was and nobody has taken it back.
@@ -392,7 +409,7 @@ impl<P: Policy> Core<P> {
                         }
                     }))
                 }
-                Place::Lane => {
+                Place::Lane(_) => {
                     if !own.would_wake(waker) {
                         match fresh.take() {
                             None => return Visit::NeedsWaker,
@@ -427,8 +444,8 @@ impl<P: Policy> Core<P> {
             let (place, thread) = own
                 .notes(|notes| (std::mem::replace(&mut notes.place, Place::Nowhere), notes.thread));
             match place {
-                Place::Lane => {
-                    queue.lanes[self.lane(own.ask)].remove(waiter);
+                Place::Lane(lane) => {
+                    queue.lanes[lane.number()].remove(waiter);
                     queue.waiting -= 1;
                 }
                 Place::Granted => queue.granted.remove(waiter),
@@ -467,11 +484,9 @@ impl<P: Policy> Core<P> {
         }
         let mut locked = self.lock();
         // SAFETY: the lock is held; the waiter is where its notes say.
-        let settle = locked.change(|core, queue, _| unsafe {
-            if own.notes(|notes| notes.place) != Place::Lane {
-                return true;
-            }
-            let lane = &mut queue.lanes[core.lane(own.ask)];
+        let settle = locked.change(|_, queue, _| unsafe {
+            let Place::Lane(lane) = own.notes(|notes| notes.place) else { return true };
+            let lane = &mut queue.lanes[lane.number()];
             let headed = lane.front() == Some(waiter);
             lane.remove(waiter);
             queue.waiting -= 1;
@@ -495,13 +510,15 @@ impl<P: Policy> Core<P> {
         let given = locked.change(|core, queue, state| unsafe {
             let own = waiter.as_ref();
             let granted = match own.notes(|notes| notes.place) {
+                Place::Lane(_) => return None,
                 Place::Granted => true,
-                Place::Deferred => own.notes(|notes| notes.detail) == standing::GRANTED,
-                Place::Lane | Place::Nudged | Place::Dormant | Place::Nowhere => false,
+                Place::Deferred => {
+                    let answer = own.notes(|notes| notes.detail);
+                    matches!(answer, standing::GRANTED | standing::SERVED)
+                }
+                Place::Nudged | Place::Dormant | Place::Nowhere => false,
             };
-            if own.notes(|notes| notes.place) != Place::Lane {
-                core.detach(queue, waiter);
-            }
+            core.detach(queue, waiter);
             if granted { core.undo(state, own.ask) } else { None }
         });
         self.settle_and_wake(locked, given);

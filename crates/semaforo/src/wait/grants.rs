@@ -67,7 +67,7 @@ impl<P: Policy> Core<P> {
         state: &mut u64,
         given: Option<P::Give>,
     ) -> HandOver {
-        if !P::NEVER_PANICS || self.policy.barges(*state) {
+        if !P::NEVER_PANICS || self.barging() {
             return HandOver::First(None);
         }
         let Some((lane, head)) = self.head(queue, *state, given) else {
@@ -78,10 +78,11 @@ impl<P: Policy> Core<P> {
             let Some(next) = self.policy.acquire(*state, head.as_ref().ask) else {
                 return HandOver::First(None);
             };
+            let standing = self.standing_of_grant(head);
             queue.lanes[lane].remove(head);
             queue.waiting -= 1;
             *state = next;
-            let wake = self.answer_now(queue, head, standing::GRANTED);
+            let wake = self.answer_now(queue, head, standing);
             let another = self.head(queue, *state, given);
             if another
                 .is_some_and(|(_, head)| self.policy.acquire(*state, head.as_ref().ask).is_some())
@@ -160,33 +161,41 @@ impl<P: Policy> Core<P> {
         wakes: &mut Wakes,
         looked_at: &mut Option<Pointer<P::Ask>>,
     ) {
-        while let Some((lane, head)) = self.head(queue, *state, given) {
+        // If the policy panics over the lanes, nobody was looked at; and who was answered is gone.
+        while let Some((lane, head)) = {
+            *looked_at = None;
+            self.head(queue, *state, given)
+        } {
             *looked_at = Some(head);
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
                 let ask = head.as_ref().ask;
                 match self.policy.acquire(*state, ask) {
                     Some(next) => {
-                        if self.policy.barges(*state) && !self.is_strict(queue) {
-                            if queue.nudged == 0 {
+                        if self.barging() && !self.is_strict(queue) {
+                            if wakes.is_full() {
+                                // Whoever makes the wake-ups looks again.
+                                wakes.deferred = true;
+                            } else if queue.nudged == 0 {
                                 self.detach(queue, head);
                                 self.nudge(queue, head, wakes);
                             }
                             return;
                         }
+                        let standing = self.standing_of_grant(head);
                         queue.lanes[lane].remove(head);
                         queue.waiting -= 1;
                         *state = next;
-                        self.answer(queue, head, standing::GRANTED, wakes);
+                        self.answer(queue, head, standing, wakes);
                     }
-                    None if self.policy.refuse(*state, ask).is_some() => {
+                    None if self.policy.expel(*state).is_some() => {
                         self.detach(queue, head);
                         self.answer(queue, head, standing::REFUSED, wakes);
                     }
                     None => {
                         // Something was given, but not enough for the head: newcomers may have
                         // had it.
-                        if given.is_some() && self.policy.barges(*state) {
+                        if given.is_some() && self.barging() {
                             head.as_ref().notes(|notes| notes.detail = overtaken(notes.detail, 1));
                         }
                         return;
@@ -196,8 +205,22 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Answers a waiter that has been taken off its list: `GRANTED`, which is final for a thread
-    /// and for a policy with nothing to take back, or something final.
+    /// How a grant makes its waiter stand: `GRANTED`, unless it is final, as it is for a thread and
+    /// for a policy with nothing to take back.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive.
+    #[inline]
+    unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let tentative = !own.notes(|notes| notes.thread) && self.policy.undo(own.ask).is_some();
+            if tentative { standing::GRANTED } else { standing::SERVED }
+        }
+    }
+
+    /// Answers a waiter that has been taken off its list, and asks the policy nothing.
     ///
     /// # Safety
     /// The lock is held, and the waiter is alive and on no list.
@@ -238,8 +261,7 @@ impl<P: Policy> Core<P> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            let thread = own.notes(|notes| notes.thread);
-            if standing == standing::GRANTED && !thread && self.policy.undo(own.ask).is_some() {
+            if standing == standing::GRANTED {
                 own.notes(|notes| {
                     notes.place = Place::Granted;
                     notes.detail = 0;
@@ -249,8 +271,10 @@ impl<P: Policy> Core<P> {
                 own.stand(standing::GRANTED);
                 return Wake::task(waker);
             }
-            own.notes(|notes| notes.place = Place::Nowhere);
-            let standing = if standing == standing::GRANTED { standing::SERVED } else { standing };
+            let thread = own.notes(|notes| {
+                notes.place = Place::Nowhere;
+                notes.thread
+            });
             self.tell(waiter, thread, standing)
         }
     }
@@ -277,21 +301,8 @@ impl<P: Policy> Core<P> {
     /// Barging mode: tells a waiter to try again.
     ///
     /// # Safety
-    /// The lock is held, and the waiter is alive and on no list.
+    /// The lock is held, the waiter is alive and on no list, and there is room in `wakes`.
     unsafe fn nudge(&self, queue: &mut Queue<P::Ask>, waiter: Pointer<P::Ask>, wakes: &mut Wakes) {
-        if wakes.is_full() {
-            // Somebody was answered, so somebody will come back and look: not a lost wake-up, but
-            // the waiter keeps its place.
-            // SAFETY: passed on from the caller.
-            unsafe {
-                let own = waiter.as_ref();
-                own.notes(|notes| notes.place = Place::Lane);
-                queue.lanes[self.lane(own.ask)].push_front(waiter);
-            }
-            queue.waiting += 1;
-            wakes.deferred = true;
-            return;
-        }
         queue.nudged += 1;
         // SAFETY: passed on from the caller.
         unsafe {
@@ -333,15 +344,16 @@ impl<P: Policy> Core<P> {
                 self.settle(queue, state, None, wakes);
                 return standing::SERVED;
             }
-            if self.policy.refuse(*state, own.ask).is_some() {
+            if self.policy.expel(*state).is_some() {
                 return standing::REFUSED;
             }
+            let lane = self.lane(own.ask);
             own.notes(|notes| {
-                notes.place = Place::Lane;
+                notes.place = Place::Lane(lane);
                 notes.detail = overtaken(notes.detail, u8::from(tried));
             });
             own.stand(standing::WAITING);
-            queue.lanes[self.lane(own.ask)].push_front(waiter);
+            queue.lanes[lane.number()].push_front(waiter);
             queue.waiting += 1;
             wakes.arm |= queue.must_arm();
             standing::WAITING
@@ -435,7 +447,7 @@ impl<P: Policy> Core<P> {
                 Place::Nudged if thread => return,
                 // A grant wins.
                 Place::Granted | Place::Deferred | Place::Nowhere => return,
-                Place::Lane | Place::Nudged | Place::Dormant => {}
+                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
             }
             core.detach(queue, waiter);
             wakes.push(core.tell(waiter, thread, standing));

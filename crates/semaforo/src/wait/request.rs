@@ -283,10 +283,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
     unsafe fn wait_pinned(this: NonNull<Self>) -> Outcome<O> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
-        let synchronizer = operation.synchronizer();
-        let core = synchronizer.core();
+        let core = operation.synchronizer().core();
         let mut attempt = core.acquire_open(seat.waiter.ask);
-        if synchronizer.barges() {
+        if core.barging() {
             let mut backoff = Backoff::new();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
@@ -295,18 +294,19 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
         if attempt == Attempt::Granted {
             // SAFETY: passed on from the caller.
-            return unsafe { Self::finish(this, standing::SERVED) };
+            return unsafe { Self::finish(this, standing::SERVED, None) };
         }
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
         seat.waiter.prepare_thread();
+        let mut refusal = None;
         // A thread times its own sleep, so the timer need not know.
         // SAFETY: as above.
         let mut standing = unsafe {
             Self::register(this, core, bounds, Due::Never);
-            core.enter(waiter, attempt, || give_up(bounds, due))
+            core.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
         };
         let deadline = due.instant();
         while !standing::is_final(standing) {
@@ -324,7 +324,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
             }
         }
         // SAFETY: passed on from the caller.
-        unsafe { Self::finish(this, standing) }
+        unsafe { Self::finish(this, standing, refusal) }
     }
 
     /// Ends this thread's own wait; a grant wins.
@@ -393,40 +393,44 @@ impl<O: Operation, L: Limits> Request<O, L> {
         unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat).cast() }
     }
 
-    /// Turns a final standing into the outcome.
+    /// Turns a final standing into the outcome; `refusal` is what a newcomer was told.
     ///
     /// # Safety
     /// The request is pinned, not finished, owned by the caller, and known to no queue.
     #[inline]
-    unsafe fn finish(this: NonNull<Self>, standing: u8) -> Outcome<O> {
+    unsafe fn finish(
+        this: NonNull<Self>,
+        standing: u8,
+        refusal: Option<RefusalOf<O>>,
+    ) -> Outcome<O> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
             if matches!(standing, standing::SERVED | standing::PASSED) {
-                return Ok(Self::take_operation(this).granted(waiter.ask));
+                let ask = (*this.as_ptr()).seat.waiter.ask;
+                return Ok(Self::take_operation(this).granted(ask));
             }
-            if standing == standing::REFUSED {
-                let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if let Some(refusal) = synchronizer.refusal(waiter.ask) {
-                    return Self::refused(this, refusal);
-                }
-            }
-            drop(Self::take_operation(this));
-            match standing {
-                standing::CANCELLED => Err(WaitError::Cancelled),
-                standing::TIMED_OUT => Err(WaitError::TimedOut),
-                standing::REFUSED => panic!("the policy refused a request, and then no longer"),
-                _ => panic!("the policy panicked while this request waited"),
-            }
+            Self::fail(this, standing, refusal)
         }
     }
 
+    /// [`finish`](Self::finish), for a request that was not granted.
+    ///
     /// # Safety
-    /// As [`finish`](Self::finish).
-    unsafe fn refused(this: NonNull<Self>, refusal: RefusalOf<O>) -> Outcome<O> {
+    /// As `finish`.
+    #[cold]
+    unsafe fn fail(this: NonNull<Self>, standing: u8, refusal: Option<RefusalOf<O>>) -> Outcome<O> {
         // SAFETY: passed on from the caller.
-        drop(unsafe { Self::take_operation(this) });
-        Err(WaitError::Refused(refusal))
+        let operation = unsafe { Self::take_operation(this) };
+        match standing {
+            standing::CANCELLED => Err(WaitError::Cancelled),
+            standing::TIMED_OUT => Err(WaitError::TimedOut),
+            standing::REFUSED => {
+                let refusal = refusal.or_else(|| operation.synchronizer().core().expulsion());
+                let refusal = refusal.expect("the policy expelled everyone, and then no longer");
+                Err(WaitError::Refused(refusal))
+            }
+            _ => panic!("the policy panicked while this request waited"),
+        }
     }
 
     /// # Safety
@@ -464,7 +468,12 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
     #[inline(never)]
-    unsafe fn join_line(this: NonNull<Self>, context: &mut Context<'_>, attempt: Attempt) -> u8 {
+    unsafe fn join_line(
+        this: NonNull<Self>,
+        context: &mut Context<'_>,
+        attempt: Attempt,
+        refusal: &mut Option<RefusalOf<O>>,
+    ) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
@@ -474,7 +483,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: pinned, and withdrawn when it is dropped.
         let standing = unsafe {
             Self::register(this, core, bounds, due);
-            core.enter(Self::waiter(this), attempt, || give_up(bounds, due))
+            core.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due))
         };
         if let (Due::At(at), standing::WAITING) = (due, standing) {
             // SAFETY: registered above, and unregistered before the request finishes.
@@ -533,21 +542,22 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // are made.
         unsafe {
             let waiter = &(*this.as_ptr()).seat.waiter;
+            let mut refusal = None;
             let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
                 let attempt = synchronizer.attempt(waiter.ask);
                 if attempt == Attempt::Granted {
-                    let outcome = Self::finish(this, standing::SERVED);
+                    let outcome = Self::finish(this, standing::SERVED, None);
                     return Poll::Ready(L::output(outcome));
                 }
-                Self::join_line(this, context, attempt)
+                Self::join_line(this, context, attempt, &mut refusal)
             } else {
                 Self::look_again(this, context)
             };
             match standing {
                 standing::WAITING => Poll::Pending,
                 // Answered for good, so no queue knows of it.
-                standing => Poll::Ready(L::output(Self::finish(this, standing))),
+                standing => Poll::Ready(L::output(Self::finish(this, standing, refusal))),
             }
         }
     }

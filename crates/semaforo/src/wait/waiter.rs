@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::list::Links;
+use crate::policy::MAX_LANES;
 use crate::primitive::{AtomicU8, Ordering, TrackedCell};
 
 /// What has become of a request, as its owner reads it.
@@ -50,8 +51,8 @@ pub(crate) mod standing {
 pub(crate) enum Place {
     /// None: not yet queued, or answered for good.
     Nowhere,
-    /// Its lane: it waits its turn.
-    Lane,
+    /// Its lane: it waits its turn. Remembered, because a policy might say another the next time.
+    Lane(Lane),
     /// The granted list: a task that has not claimed its grant.
     Granted,
     /// The granted list too, but in barging mode: a task told to try again.
@@ -60,6 +61,36 @@ pub(crate) enum Place {
     Deferred,
     /// None: its grant was taken back, and it is passed over until it is polled again.
     Dormant,
+}
+
+/// The number of a lane, as an enum so that a [`Place`] has one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    First,
+    Second,
+    Third,
+    Fourth,
+}
+
+const _: () = assert!(MAX_LANES == 4 && size_of::<Place>() == 1);
+
+impl Lane {
+    /// The lane of this number; the last one, if there is none.
+    #[inline]
+    pub(crate) const fn new(number: usize) -> Self {
+        match number {
+            0 => Self::First,
+            1 => Self::Second,
+            2 => Self::Third,
+            _ => Self::Fourth,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn number(self) -> usize {
+        self as usize
+    }
 }
 
 /// What the queue notes about a waiter. Touched only under the lock.

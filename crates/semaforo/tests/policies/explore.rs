@@ -82,8 +82,8 @@ where
     seen.len()
 }
 
-/// Law: what is refused stays refused, whatever is given afterwards.
-pub(crate) fn refused_stays_refused<P>(
+/// Law: once everyone is expelled, everyone is from then on, and newcomers are refused.
+pub(crate) fn expelled_for_good<P>(
     policy: P,
     state: u64,
     asks: &[P::Ask],
@@ -92,22 +92,21 @@ pub(crate) fn refused_stays_refused<P>(
 ) where
     P: Policy<Ask: Debug, Give: Debug>,
 {
-    let refused: Vec<_> = asks
-        .iter()
-        .copied()
-        .filter(|ask| policy.acquire(state, *ask).is_none() && policy.refuse(state, *ask).is_some())
-        .collect();
+    let expelled = policy.expel(state).is_some();
+    for ask in asks.iter().copied() {
+        let turned_away =
+            policy.acquire(state, ask).is_some() || policy.refuse(state, ask).is_some();
+        assert!(!expelled || turned_away, "{ask:?} would wait in {state:#x}, where nobody may");
+    }
     if depth == 0 {
         return;
     }
     let acquired = asks.iter().filter_map(|ask| policy.acquire(state, *ask));
     let given = gives.iter().filter_map(|give| policy.release(state, *give).ok());
     for next in acquired.chain(given) {
-        for ask in refused.iter().copied() {
-            let still = policy.acquire(next, ask).is_none() && policy.refuse(next, ask).is_some();
-            assert!(still, "{ask:?} was refused in {state:#x}, but not in {next:#x}");
-        }
-        refused_stays_refused(policy, next, asks, gives, depth - 1);
+        let still = policy.expel(next).is_some();
+        assert!(!expelled || still, "expelled in {state:#x}, but not in {next:#x}");
+        expelled_for_good(policy, next, asks, gives, depth - 1);
     }
 }
 

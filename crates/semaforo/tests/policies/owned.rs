@@ -3,7 +3,7 @@
 use semaforo::Policy;
 use semaforo::policy::{NotOwner, Owned, Owner, STATE_BITS};
 
-use crate::explore::{Model, explore, outstanding_grants_can_be_given_back, refused_stays_refused};
+use crate::explore::{Model, expelled_for_good, explore, outstanding_grants_can_be_given_back};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct OwnedModel(Option<(u64, u32)>);
@@ -86,10 +86,10 @@ fn owned_ends_at_the_most_holds() {
     assert_eq!(unwound, Ok(0));
 }
 
-/// The same law as for permits. A request that waits can be refused (two requests of one owner that
-/// holds nearly as often as it can), and must find the same refusal when it comes for it.
+/// A request that waits is never refused: its owner will give something back.
 #[test]
-fn what_owned_refuses_it_refuses_for_good() {
+fn owned_expels_nobody() {
     let owners = [1, 2].map(owner);
-    refused_stays_refused(Owned, held_most_often(owners[0]), &owners, &owners, 1);
+    assert_eq!(Owned.expel(held_most_often(owners[0])), None);
+    expelled_for_good(Owned, held_most_often(owners[0]), &owners, &owners, 1);
 }

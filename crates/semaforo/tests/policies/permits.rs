@@ -3,7 +3,7 @@
 use semaforo::policy::{Giving, Permits, STATE_BITS};
 use semaforo::{AcquireError, Policy, ReleaseError};
 
-use crate::explore::{Model, explore, outstanding_grants_can_be_given_back, refused_stays_refused};
+use crate::explore::{Model, expelled_for_good, explore, outstanding_grants_can_be_given_back};
 use crate::support::panic_of;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -75,7 +75,7 @@ fn permits_in_every_state() {
             let states = explore(policy, policy.initial(maximum), model, &asks, &gives);
             // Every pair whose sum is within the maximum, open and closed.
             assert_eq!(states as u32, (maximum + 1) * (maximum + 2));
-            refused_stays_refused(policy, policy.initial(maximum.min(2)), &asks, &gives, 2);
+            expelled_for_good(policy, policy.initial(maximum.min(2)), &asks, &gives, 2);
             assert_eq!(policy.barges(0), barging);
             assert!(policy.overtakes(0, 0) && !policy.overtakes(0, 1));
         }
