@@ -1,7 +1,7 @@
 //! What may end a request before it is granted: a time limit, and cancellation tokens.
 
 use std::cell::Cell;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +24,7 @@ use crate::primitive::{TrackedCell, now};
 pub(crate) struct Bounds {
     /// First, because the timer finds the bounds through it.
     entry: Entry,
-    /// Written when the request registers.
-    pub(crate) link: TrackedCell<MaybeUninit<Link>>,
+    pub(crate) link: TrackedCell<Link>,
     tokens: Tokens,
     stage: ManuallyDrop<TrackedCell<Stage>>,
 }
@@ -69,7 +68,7 @@ impl Bounds {
     pub(crate) fn new() -> Self {
         Self {
             entry: Entry::with_aside(NO_LIMIT),
-            link: TrackedCell::new(MaybeUninit::uninit()),
+            link: TrackedCell::new(Link::UNLINKED),
             tokens: ManuallyDrop::new([const { Cell::new(None) }; 2]),
             stage: ManuallyDrop::new(TrackedCell::new(Stage::Before(u64::MAX))),
         }
@@ -150,7 +149,6 @@ impl Bounds {
         // SAFETY: not registered, so the owner is alone.
         unsafe {
             bounds.stage.look_mut(|stage| *stage = Stage::Registered(object));
-            bounds.link.look_mut(|link| (*link).write(Link::UNLINKED));
         }
         bounds.entry.set_aside(0);
         if let Some(second) = bounds.tokens[1].take() {

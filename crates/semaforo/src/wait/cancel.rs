@@ -101,12 +101,11 @@ impl Registry {
         let oldest = *self.oldest.get_or_insert(bounds);
         // SAFETY: everything in the ring is alive, and the registry is locked.
         unsafe {
-            let newest =
-                oldest.as_ref().link.look(|link| (*link).assume_init().previous).unwrap_or(bounds);
+            let newest = oldest.as_ref().link.look(|link| (*link).previous).unwrap_or(bounds);
             let link = Link { next: Some(oldest), previous: Some(newest) };
-            bounds.as_ref().link.look_mut(|own| (*own).write(link));
-            newest.as_ref().link.look_mut(|own| (*own).assume_init_mut().next = Some(bounds));
-            oldest.as_ref().link.look_mut(|own| (*own).assume_init_mut().previous = Some(bounds));
+            bounds.as_ref().link.look_mut(|own| *own = link);
+            newest.as_ref().link.look_mut(|own| (*own).next = Some(bounds));
+            oldest.as_ref().link.look_mut(|own| (*own).previous = Some(bounds));
         }
     }
 
@@ -117,17 +116,15 @@ impl Registry {
     unsafe fn remove(&mut self, bounds: NonNull<Bounds>) {
         // SAFETY: everything in the ring is alive, and the registry is locked.
         unsafe {
-            let link = bounds
-                .as_ref()
-                .link
-                .look_mut(|own| std::mem::replace((*own).assume_init_mut(), Link::UNLINKED));
+            let link =
+                bounds.as_ref().link.look_mut(|own| std::mem::replace(&mut *own, Link::UNLINKED));
             let (Some(next), Some(previous)) = (link.next, link.previous) else { return };
             if next == bounds {
                 self.oldest = None;
                 return;
             }
-            next.as_ref().link.look_mut(|own| (*own).assume_init_mut().previous = Some(previous));
-            previous.as_ref().link.look_mut(|own| (*own).assume_init_mut().next = Some(next));
+            next.as_ref().link.look_mut(|own| (*own).previous = Some(previous));
+            previous.as_ref().link.look_mut(|own| (*own).next = Some(next));
             if self.oldest == Some(bounds) {
                 self.oldest = Some(next);
             }
@@ -370,7 +367,7 @@ impl CancelToken {
             while let Some(bounds) = next {
                 count += 1;
                 // SAFETY: what is in the ring is alive while the registry is locked.
-                next = unsafe { bounds.as_ref().link.look(|link| (*link).assume_init().next) };
+                next = unsafe { bounds.as_ref().link.look(|link| (*link).next) };
                 next = next.filter(|next| Some(*next) != registry.oldest);
             }
             count

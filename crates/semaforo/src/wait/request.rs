@@ -45,7 +45,8 @@ use crate::synchronizer::Synchronizer;
 /// When polled again after it has completed.
 #[must_use = "a request does nothing until it is awaited or waited on"]
 pub struct Request<O: Operation, L: Limits = Unlimited> {
-    seat: Seat<<O::Policy as Policy>::Ask, L>,
+    /// What it owns is gone once the request has finished.
+    seat: ManuallyDrop<Seat<<O::Policy as Policy>::Ask, L>>,
     /// Gone once the request has finished.
     operation: ManuallyDrop<O>,
     /// The queue points to the waiter.
@@ -241,7 +242,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     fn with(operation: O, ask: Ask<O>, limits: L) -> Self {
         Self {
-            seat: Seat { bounds: limits, waiter: Waiter::new(ask) },
+            seat: ManuallyDrop::new(Seat { bounds: limits, waiter: Waiter::new(ask) }),
             operation: ManuallyDrop::new(operation),
             _pinned: PhantomPinned,
         }
@@ -282,7 +283,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// The request is pinned, fresh, and owned by the caller.
     unsafe fn wait_pinned(this: NonNull<Self>) -> Outcome<O> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
-        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
+        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &*Self::seat(this)) };
         let core = operation.synchronizer().core();
         let mut attempt = core.acquire_open(seat.waiter.ask);
         if core.barging() {
@@ -343,11 +344,19 @@ impl<O: Operation, L: Limits> Request<O, L> {
     }
 
     /// # Safety
+    /// The request is alive.
+    #[inline]
+    unsafe fn seat(this: NonNull<Self>) -> *mut Seat<Ask<O>, L> {
+        // SAFETY: alive; only the address is computed. A `ManuallyDrop` is what it holds.
+        unsafe { (&raw mut (*this.as_ptr()).seat).cast() }
+    }
+
+    /// # Safety
     /// The request is pinned.
     #[inline]
     unsafe fn waiter(this: NonNull<Self>) -> Pointer<Ask<O>> {
         // SAFETY: alive; only the address is computed.
-        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat.waiter) }
+        unsafe { NonNull::new_unchecked(&raw mut (*Self::seat(this)).waiter) }
     }
 
     /// Lets its tokens end a request that is about to be queued, and says what on, if they or the
@@ -377,7 +386,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     unsafe fn unregister(this: NonNull<Self>) {
         // SAFETY: alive; passed on from the caller.
         unsafe {
-            if (*this.as_ptr()).seat.bounds.bounds().is_some() {
+            if (*Self::seat(this)).bounds.bounds().is_some() {
                 Bounds::unregister(Self::bounds(this));
             }
         }
@@ -390,7 +399,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     unsafe fn bounds(this: NonNull<Self>) -> NonNull<Bounds> {
         // SAFETY: alive; only the address is computed. `Limited` is its `Bounds`.
-        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat).cast() }
+        unsafe { NonNull::new_unchecked(Self::seat(this)).cast() }
     }
 
     /// Turns a final standing into the outcome; `refusal` is what a newcomer was told.
@@ -406,8 +415,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
             if matches!(standing, standing::SERVED | standing::PASSED) {
-                let ask = (*this.as_ptr()).seat.waiter.ask;
-                return Ok(Self::take_operation(this).granted(ask));
+                let ask = (*Self::seat(this)).waiter.ask;
+                // First, so that it is given back if a waker panics as it is dropped.
+                let granted = Self::take_operation(this).granted(ask);
+                Self::retire(this);
+                return Ok(granted);
             }
             Self::fail(this, standing, refusal)
         }
@@ -420,7 +432,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[cold]
     unsafe fn fail(this: NonNull<Self>, standing: u8, refusal: Option<RefusalOf<O>>) -> Outcome<O> {
         // SAFETY: passed on from the caller.
-        let operation = unsafe { Self::take_operation(this) };
+        let operation = unsafe {
+            let operation = Self::take_operation(this);
+            Self::retire(this);
+            operation
+        };
         match standing {
             standing::CANCELLED => Err(WaitError::Cancelled),
             standing::TIMED_OUT => Err(WaitError::TimedOut),
@@ -433,33 +449,73 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
+    /// [`finish`](Self::finish), for a request that was granted before it was ever queued.
+    ///
+    /// # Safety
+    /// As `finish`; and the request is fresh.
+    #[inline(always)]
+    unsafe fn finish_at_once(this: NonNull<Self>) -> O::Granted {
+        // SAFETY: passed on from the caller. It has not registered, and has no waker.
+        unsafe {
+            let ask = (*Self::seat(this)).waiter.ask;
+            let granted = Self::take_operation(this).granted(ask);
+            std::ptr::drop_in_place(&raw mut (*Self::seat(this)).bounds);
+            granted
+        }
+    }
+
     /// # Safety
     /// As [`finish`](Self::finish).
     #[inline]
     unsafe fn take_operation(this: NonNull<Self>) -> O {
-        // SAFETY: nobody else reaches the request any more, once it is unregistered. Its standing
-        // says from then on that the operation is gone.
+        // SAFETY: passed on from the caller. Its standing says from then on that the operation is
+        // gone.
         unsafe {
-            Self::unregister(this);
-            (*this.as_ptr()).seat.waiter.stand(standing::FINISHED);
-            ManuallyDrop::take(&mut (*this.as_ptr()).operation)
+            (*Self::seat(this)).waiter.stand(standing::FINISHED);
+            Self::take_operation_of(this)
         }
     }
 
-    /// Takes back a request that was queued and has not finished.
+    /// Lets go of what a request owns besides its operation.
     ///
     /// # Safety
-    /// The request is pinned and owned by the caller, and was queued on `core`; no lock is held.
-    #[inline(never)]
-    unsafe fn withdraw(this: NonNull<Self>, core: &Core<O::Policy>) {
-        // SAFETY: passed on from the caller; only shared references to its parts are made.
+    /// As [`finish`](Self::finish); and this is the last thing done to it, but for a look at its
+    /// standing.
+    unsafe fn retire(this: NonNull<Self>) {
+        // SAFETY: once it is unregistered nobody else reaches the request. Only addresses and shared
+        // references to its parts are made.
         unsafe {
             Self::unregister(this);
-            let waiter = Self::waiter(this);
-            core.withdraw(waiter);
-            // Nobody else knows the waiter any more.
-            drop(waiter.as_ref().swap_waker(None));
+            let waker = (*Self::seat(this)).waiter.swap_waker(None);
+            std::ptr::drop_in_place(&raw mut (*Self::seat(this)).bounds);
+            drop(waker);
         }
+    }
+
+    /// Takes back a request that has not finished.
+    ///
+    /// # Safety
+    /// The request is pinned if it was queued, is being dropped, and no lock is held.
+    #[inline(never)]
+    unsafe fn abandon(this: NonNull<Self>, standing: u8) {
+        // SAFETY: passed on from the caller; only shared references to its parts are made. Whatever a
+        // waker does, what the request owns is dropped.
+        unsafe {
+            let operation = Self::take_operation_of(this);
+            let _retires = Retiring(this);
+            if standing != standing::FRESH {
+                Self::unregister(this);
+                operation.synchronizer().core().withdraw(Self::waiter(this));
+            }
+        }
+    }
+
+    /// # Safety
+    /// The operation is there, and is not used through the request again.
+    #[inline]
+    unsafe fn take_operation_of(this: NonNull<Self>) -> O {
+        // SAFETY: passed on from the caller.
+        unsafe { ManuallyDrop::take(&mut (*this.as_ptr()).operation) }
     }
 
     /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
@@ -475,7 +531,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         refusal: &mut Option<RefusalOf<O>>,
     ) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
-        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
+        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &*Self::seat(this)) };
         let core = operation.synchronizer().core();
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
@@ -515,6 +571,16 @@ impl<O: Operation, L: Limits> Request<O, L> {
     }
 }
 
+/// Retires a request when dropped, also by a panic.
+struct Retiring<O: Operation, L: Limits>(NonNull<Request<O, L>>);
+
+impl<O: Operation, L: Limits> Drop for Retiring<O, L> {
+    fn drop(&mut self) {
+        // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
+        unsafe { Request::retire(self.0) };
+    }
+}
+
 /// Whether a request that cannot be granted now has to end: a token first, then the time.
 #[inline]
 fn give_up(bounds: Option<&Bounds>, due: Due) -> Option<u8> {
@@ -541,14 +607,13 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // SAFETY: pinned, hence alive, and this is the owner; only shared references to its parts
         // are made.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
+            let waiter = &(*Self::seat(this)).waiter;
             let mut refusal = None;
             let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
                 let attempt = synchronizer.attempt(waiter.ask);
                 if attempt == Attempt::Granted {
-                    let outcome = Self::finish(this, standing::SERVED, None);
-                    return Poll::Ready(L::output(outcome));
+                    return Poll::Ready(L::output(Ok(Self::finish_at_once(this))));
                 }
                 Self::join_line(this, context, attempt, &mut refusal)
             } else {
@@ -570,17 +635,11 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
         // operation is there until the request has finished, and is dropped even if a waker panics.
         unsafe {
-            let standing = (*this.as_ptr()).seat.waiter.standing();
+            let standing = (*Self::seat(this)).waiter.standing();
             if standing == standing::FINISHED {
                 return;
             }
-            let operation = ManuallyDrop::take(&mut (*this.as_ptr()).operation);
-            if standing != standing::FRESH {
-                Self::withdraw(this, operation.synchronizer().core());
-            } else {
-                // The policy may have panicked after the request had registered.
-                Self::unregister(this);
-            }
+            Self::abandon(this, standing);
         }
     }
 }
