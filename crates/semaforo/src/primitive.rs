@@ -35,8 +35,9 @@ mod chosen {
 
 #[cfg(loom)]
 mod chosen {
+    pub(crate) use super::loom_atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
     pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::Ordering;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::yield_now;
     pub(crate) use loom::thread::yield_now as pause;
@@ -65,6 +66,67 @@ mod chosen {
         };
     }
     pub(crate) use global;
+}
+
+/// Loom's atomics, with a choice.
+///
+/// Loom takes it that a load changes no order of events, and in consequence overlooks orders in
+/// which a thread loads a value and then changes it (tokio-rs/loom issues 166 and 392): all that we
+/// do. So a load is an exchange here, one that fails, and loom tries every order; but a load then
+/// never yields an old value, as it may on a real machine. Models are run both ways.
+#[cfg(loom)]
+pub(crate) mod loom_atomics {
+    use std::cell::Cell;
+    use std::ops::Deref;
+
+    use loom::sync::atomic::{self, Ordering};
+
+    std::thread_local! {
+        static OLD_VALUES: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Whether loads may yield old values in the models that this thread runs; if not, all orders
+    /// are tried.
+    pub(crate) fn let_loads_yield_old_values(may: bool) {
+        OLD_VALUES.set(may);
+    }
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty, $load:expr) => {
+            #[derive(Debug)]
+            pub(crate) struct $name(atomic::$name);
+
+            impl $name {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self(atomic::$name::new(value))
+                }
+
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) }
+                }
+            }
+
+            impl Deref for $name {
+                type Target = atomic::$name;
+
+                fn deref(&self) -> &Self::Target {
+                    &self.0
+                }
+            }
+        };
+        ($name:ident, $value:ty, never $never:expr) => {
+            atomic!($name, $value, |atomic: &atomic::$name, order| {
+                match atomic.compare_exchange($never, $never, Ordering::AcqRel, order) {
+                    Ok(value) | Err(value) => value,
+                }
+            });
+        };
+    }
+
+    atomic!(AtomicBool, bool, |atomic: &atomic::AtomicBool, order| atomic.fetch_or(false, order));
+    atomic!(AtomicU8, u8, never u8::MAX);
+    atomic!(AtomicU32, u32, never u32::MAX);
+    atomic!(AtomicU64, u64, never u64::MAX);
 }
 
 #[cfg(any(loom, shuttle))]
