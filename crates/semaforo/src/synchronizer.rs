@@ -132,7 +132,7 @@ impl<P: Policy> Synchronizer<P> {
 
     /// Why an ask is refused, if it is.
     pub(crate) fn refusal(&self, ask: P::Ask) -> Option<P::Refusal> {
-        self.policy.refuse(self.state(), ask)
+        self.core().refusal(ask)
     }
 
     pub(crate) fn barges(&self) -> bool {

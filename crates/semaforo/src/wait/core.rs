@@ -269,6 +269,12 @@ impl<P: Policy> Core<P> {
         })
     }
 
+    /// Why an ask is refused, if it is. Under the lock: whoever told the asker so may not have stored
+    /// the state yet.
+    pub(crate) fn refusal(&self, ask: P::Ask) -> Option<P::Refusal> {
+        self.policy.refuse(self.lock().state, ask)
+    }
+
     /// How many wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
         self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormant)
