@@ -35,12 +35,10 @@ mod chosen {
 
 #[cfg(loom)]
 mod chosen {
-    pub(crate) use super::loom_atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
+    pub(crate) use super::loom_atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, yield_now};
+    pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use loom::sync::atomic::Ordering;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::yield_now;
-    pub(crate) use loom::thread::yield_now as pause;
     pub(crate) use loom::thread_local;
 
     macro_rules! global {
@@ -53,11 +51,10 @@ mod chosen {
 
 #[cfg(shuttle)]
 mod chosen {
-    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
+    pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::yield_now;
-    pub(crate) use shuttle::thread::yield_now as pause;
     pub(crate) use shuttle::thread_local;
 
     macro_rules! global {
@@ -76,19 +73,39 @@ mod chosen {
 /// never yields an old value, as it may on a real machine. Models are run both ways.
 #[cfg(loom)]
 pub(crate) mod loom_atomics {
-    use std::cell::Cell;
-    use std::ops::Deref;
+    use std::cell::{Cell, RefCell};
 
     use loom::sync::atomic::{self, Ordering};
+    use loom::thread::{self, Thread};
 
     std::thread_local! {
         static OLD_VALUES: Cell<bool> = const { Cell::new(false) };
+        /// Whether the last exchange has failed: something has changed since its thread looked.
+        static FAILED: Cell<bool> = const { Cell::new(false) };
+        /// The threads of the model that wait for some atomic to change.
+        static SPINNING: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Whether loads may yield old values in the models that this thread runs; if not, all orders
-    /// are tried.
+    /// Whether loads may yield old values in the models that this thread of the test runs; if not,
+    /// all orders are tried.
     pub(crate) fn let_loads_yield_old_values(may: bool) {
         OLD_VALUES.set(may);
+        SPINNING.take();
+    }
+
+    /// For a thread that has just looked at an atomic, and will look again and again until it is
+    /// different: it need not until something has changed.
+    pub(crate) fn yield_now() {
+        if OLD_VALUES.get() {
+            thread::yield_now();
+        } else if !FAILED.get() {
+            SPINNING.with_borrow_mut(|spinning| spinning.push(thread::current()));
+            thread::park();
+        }
+    }
+
+    fn something_has_changed() {
+        SPINNING.take().iter().for_each(Thread::unpark);
     }
 
     macro_rules! atomic {
@@ -96,21 +113,40 @@ pub(crate) mod loom_atomics {
             #[derive(Debug)]
             pub(crate) struct $name(atomic::$name);
 
+            #[allow(dead_code, reason = "not every type is used in every way")]
             impl $name {
                 pub(crate) fn new(value: $value) -> Self {
                     Self(atomic::$name::new(value))
                 }
 
                 pub(crate) fn load(&self, order: Ordering) -> $value {
-                    if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) }
+                    let value =
+                        if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) };
+                    FAILED.set(false);
+                    value
                 }
-            }
 
-            impl Deref for $name {
-                type Target = atomic::$name;
+                pub(crate) fn store(&self, value: $value, order: Ordering) {
+                    self.0.store(value, order);
+                    something_has_changed();
+                }
 
-                fn deref(&self) -> &Self::Target {
-                    &self.0
+                pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                    let before = self.0.swap(value, order);
+                    something_has_changed();
+                    before
+                }
+
+                pub(crate) fn compare_exchange(
+                    &self,
+                    current: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    let exchanged = self.0.compare_exchange(current, new, success, failure);
+                    FAILED.set(exchanged.is_err());
+                    exchanged.inspect(|_| something_has_changed())
                 }
             }
         };
@@ -130,12 +166,15 @@ pub(crate) mod loom_atomics {
 }
 
 #[cfg(any(loom, shuttle))]
-mod stopped_clock {
+mod modelled {
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
     /// No time passes in a model, and no timer thread runs: the models say when the timer acts.
     pub(crate) const MODELLED: bool = true;
+
+    /// The checker decides who runs.
+    pub(crate) fn pause() {}
 
     pub(crate) fn now() -> Instant {
         static NOW: OnceLock<Instant> = OnceLock::new();

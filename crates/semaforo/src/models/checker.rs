@@ -25,6 +25,9 @@ mod chosen {
     fn check(mut checker: loom::model::Builder, model: fn()) {
         checker.max_branches = 10_000;
         for old_values in [false, true] {
+            if std::env::var("OLD").is_ok_and(|old| old != old_values.to_string()) {
+                continue;
+            }
             let_loads_yield_old_values(old_values);
             let orders = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&orders);

@@ -137,7 +137,7 @@ fn deferring_a_thread() {
         let (first, second) = (Arc::clone(&latch), Arc::clone(&latch));
         let first = Task::queued(async move { first.opened().await });
         let second = Task::queued(async move { second.opened().await });
-        race(Arc::clone(&latch), [|latch| latch.opened().wait(), |latch| drop(latch.count_down())]);
+        race(Arc::clone(&latch), [|latch| latch.opened().wait(), |latch| _ = latch.count_down()]);
         first.left().resume();
         second.left().resume();
         assert_eq!(latch.waiters(), 0);

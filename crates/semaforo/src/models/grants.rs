@@ -67,7 +67,7 @@ fn two_move_the_word_at_once() {
             [
                 |latch| latch.opened().wait(),
                 |latch| latch.opened().wait(),
-                |latch| drop(latch.count_down()),
+                |latch| _ = latch.count_down(),
             ],
         );
         assert_eq!((latch.waiters(), latch.count()), (0, 0));

@@ -139,7 +139,7 @@ fn downgrade_lets_a_reader_in() {
 #[test]
 fn upgrade_against_a_reader() {
     explore(|| {
-        let (lock, witness, _) = race(
+        let (lock, ..) = race(
             read(),
             [
                 |(lock, witness, _)| {
