@@ -30,3 +30,8 @@ pub mod request {
     pub use crate::synchronizer::{Acquiring, Passing};
     pub use crate::wait::request::{Handle, Limited, Limits, Operation, Output, Unlimited};
 }
+
+/// The examples of the project's front page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

@@ -108,7 +108,7 @@ pub const MAX_LANES: usize = 4;
 /// - A state that they return fits in `STATE_BITS` bits.
 /// - `release(acquire(state, ask), undo(ask))` gives back what was acquired; it never fails, also
 ///   after other transitions in between.
-/// - What is refused stays refused.
+/// - Once everyone is [expelled](Self::expel), everyone is from then on.
 ///
 /// A policy that breaks them gets wrong answers, never memory errors. A function that panics
 /// while a request of another is looked at ends that request (its owner panics in turn), and
@@ -126,6 +126,10 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// How many lanes requests queue in, at most [`MAX_LANES`].
     const LANES: usize = 1;
 
+    /// That no function here panics, so that nobody need be ready for it.
+    #[doc(hidden)]
+    const NEVER_PANICS: bool = false;
+
     /// The state after granting `ask`, or `None` if it has to wait.
     fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;
 
@@ -138,9 +142,15 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// What gives back a grant of `ask`, or `None` if a grant uses nothing up and is final.
     fn undo(&self, ask: Self::Ask) -> Option<Self::Give>;
 
-    /// Why `ask` can never be granted, if so. Asked only when it cannot be granted now.
+    /// Why `ask` must not even wait, if so. Asked only of a newcomer that cannot be granted now.
     fn refuse(&self, state: u64, ask: Self::Ask) -> Option<Self::Refusal> {
-        let _ = (state, ask);
+        let _ = ask;
+        self.expel(state)
+    }
+
+    /// Why nobody may wait any more, if so: everyone who waits is turned away with this.
+    fn expel(&self, state: u64) -> Option<Self::Refusal> {
+        let _ = state;
         None
     }
 

@@ -250,3 +250,15 @@ macro_rules! constant_unless_modelled {
     };
 }
 pub(crate) use constant_unless_modelled;
+
+/// Declares a thread-local whose initial value is a constant, where the primitives know the
+/// difference.
+macro_rules! constant_thread_local {
+    ($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        #[cfg(not(any(loom, shuttle)))]
+        std::thread_local! { $(#[$attribute])* static $name: $type = const { $value }; }
+        #[cfg(any(loom, shuttle))]
+        crate::primitive::thread_local! { $(#[$attribute])* static $name: $type = $value; }
+    };
+}
+pub(crate) use constant_thread_local;

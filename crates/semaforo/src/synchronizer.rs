@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::policy::{MAX_LANES, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
-use crate::wait::core::{Core, LOCKED, STATE, WAITERS};
+use crate::wait::core::{Attempt, Core, STATE, exchange};
 use crate::wait::request::{Handle, Operation, Request, sealed};
 
 /// A [`Policy`] that threads can block on and tasks can await.
@@ -24,9 +24,8 @@ pub struct Synchronizer<P: Policy> {
     policy: P,
 }
 
-/// The word has moved into the core whose address this is. The same bit as `LOCKED`, so that one
-/// test tells whether the word can be used as it is.
-const MOVED: u64 = LOCKED;
+/// The word has moved into the core whose address this is. No state and no address has this bit.
+const MOVED: u64 = 1 << 63;
 
 impl<P: Policy> Synchronizer<P> {
     constant_unless_modelled! {
@@ -100,29 +99,18 @@ impl<P: Policy> Synchronizer<P> {
     ///
     /// # Panics
     /// With the panic of a waker, after everyone else has been woken.
-    #[inline]
+    #[inline(always)]
     pub fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let current = self.word.load(Ordering::Relaxed);
-        if current & MOVED == 0 {
+        let mut current = self.word.load(Ordering::Acquire);
+        while current & MOVED == 0 {
             let next = self.policy.release(current, give)?;
-            if exchange(&self.word, current, next & STATE).is_ok() {
-                return Ok(current);
-            }
-        }
-        self.release_again(give)
-    }
-
-    fn release_again(&self, give: P::Give) -> Result<u64, P::Misuse> {
-        let word = self.live_word();
-        let mut current = word.load(Ordering::Relaxed);
-        while current & (LOCKED | WAITERS) == 0 {
-            let next = self.policy.release(current & STATE, give)?;
-            match exchange(word, current, next & STATE | current & !STATE) {
-                Ok(_) => return Ok(current & STATE),
+            match exchange(&self.word, current, next & STATE) {
+                Ok(_) => return Ok(current),
                 Err(now) => current = now,
             }
         }
-        self.core().release(give)
+        // SAFETY: the word has moved to that address.
+        unsafe { &*Self::address(current) }.release(give)
     }
 
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
@@ -130,58 +118,41 @@ impl<P: Policy> Synchronizer<P> {
         self.moved().map_or(0, Core::pass_all)
     }
 
-    /// Why an ask is refused, if it is.
-    pub(crate) fn refusal(&self, ask: P::Ask) -> Option<P::Refusal> {
-        self.core().refusal(ask)
+    /// Takes what is asked for with one load and one compare-and-swap, if it can be had at once and
+    /// nobody interferes.
+    #[inline(always)]
+    pub(crate) fn attempt(&self, ask: P::Ask) -> Attempt {
+        let current = self.word.load(Ordering::Acquire);
+        if current & MOVED != 0 {
+            // SAFETY: the word has moved to that address.
+            return unsafe { &*Self::address(current) }.acquire_open(ask);
+        }
+        match self.policy.acquire(current, ask) {
+            Some(next) if exchange(&self.word, current, next & STATE).is_ok() => Attempt::Granted,
+            _ => Attempt::Unknown,
+        }
     }
 
-    pub(crate) fn barges(&self) -> bool {
-        self.policy.barges(self.state())
-    }
-
-    /// Takes what is asked for, if it can be had without waiting and without overtaking. Gives up
-    /// when somebody holds the lock: whoever then queues asks again under it.
-    #[inline]
-    pub(crate) fn acquire_now(&self, ask: P::Ask) -> bool {
-        self.attempt(ask) == Attempt::Granted
-    }
-
-    /// [`acquire_now`](Self::acquire_now), but sure: it waits for the lock.
+    /// Takes what is asked for, if it can be had without waiting and without overtaking.
     #[inline]
     pub(crate) fn acquire_or_not(&self, ask: P::Ask) -> bool {
         match self.attempt(ask) {
             Attempt::Granted => true,
-            Attempt::Denied => false,
-            Attempt::Locked => self.core().acquire_now(ask),
+            Attempt::Denied(_) => false,
+            Attempt::Unknown => self.acquire_contended(ask),
         }
     }
 
-    /// One load and one compare-and-swap, for an object that nobody ever waited for.
-    #[inline]
-    fn attempt(&self, ask: P::Ask) -> Attempt {
-        let current = self.word.load(Ordering::Relaxed);
-        if current & MOVED == 0 {
-            let Some(next) = self.policy.acquire(current, ask) else { return Attempt::Denied };
-            if exchange(&self.word, current, next & STATE).is_ok() {
-                return Attempt::Granted;
-            }
-        }
-        self.attempt_again(ask)
-    }
-
-    fn attempt_again(&self, ask: P::Ask) -> Attempt {
-        let word = self.live_word();
-        let mut current = word.load(Ordering::Relaxed);
-        while Core::<P>::is_open(&self.policy, current, ask) {
-            let Some(next) = self.policy.acquire(current & STATE, ask) else {
-                return Attempt::Denied;
-            };
-            match exchange(word, current, next & STATE | current & !STATE) {
-                Ok(_) => return Attempt::Granted,
+    fn acquire_contended(&self, ask: P::Ask) -> bool {
+        let mut current = self.word.load(Ordering::Relaxed);
+        while current & MOVED == 0 {
+            let Some(next) = self.policy.acquire(current, ask) else { return false };
+            match exchange(&self.word, current, next & STATE) {
+                Ok(_) => return true,
                 Err(now) => current = now,
             }
         }
-        if current & LOCKED == 0 { Attempt::Denied } else { Attempt::Locked }
+        self.core().acquire_or_not(ask)
     }
 
     /// The word that holds the state.
@@ -235,20 +206,6 @@ impl<P: Policy> Synchronizer<P> {
             }
         }
     }
-}
-
-/// Acquires what was released before, and releases what was done before: a transition may do both.
-#[inline]
-fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64, u64> {
-    word.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed)
-}
-
-#[derive(PartialEq, Eq)]
-enum Attempt {
-    Granted,
-    Denied,
-    /// Nobody knows: the lock is held, or the word has just moved.
-    Locked,
 }
 
 impl<P: Policy> Drop for Synchronizer<P> {

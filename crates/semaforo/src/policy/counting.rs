@@ -48,6 +48,8 @@ impl Policy for Counting {
     type Refusal = Infallible;
     type Misuse = CountError;
 
+    const NEVER_PANICS: bool = true;
+
     #[inline]
     fn acquire(&self, count: u64, (): ()) -> Option<u64> {
         (count == 0).then_some(0)

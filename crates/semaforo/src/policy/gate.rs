@@ -23,6 +23,8 @@ impl Policy for Gate {
     type Refusal = Infallible;
     type Misuse = Infallible;
 
+    const NEVER_PANICS: bool = true;
+
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {
         (state == 1).then_some(state)
@@ -56,6 +58,8 @@ impl Policy for Signalling {
     type Give = Signal;
     type Refusal = Infallible;
     type Misuse = Infallible;
+
+    const NEVER_PANICS: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

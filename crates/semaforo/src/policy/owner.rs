@@ -58,6 +58,8 @@ impl Policy for Owned {
     type Refusal = TooManyHolds;
     type Misuse = NotOwner;
 
+    const NEVER_PANICS: bool = true;
+
     #[inline]
     fn acquire(&self, state: u64, owner: Owner) -> Option<u64> {
         if state == 0 {

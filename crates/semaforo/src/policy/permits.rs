@@ -119,6 +119,8 @@ impl Policy for Permits {
     type Refusal = AcquireError;
     type Misuse = ReleaseError;
 
+    const NEVER_PANICS: bool = true;
+
     #[inline]
     fn acquire(&self, state: u64, permits: u32) -> Option<u64> {
         let granted = !Self::is_closed(state) && Self::available(state) >= permits;
@@ -151,13 +153,12 @@ impl Policy for Permits {
     }
 
     fn refuse(&self, state: u64, permits: u32) -> Option<AcquireError> {
-        if Self::is_closed(state) {
-            Some(AcquireError::Closed)
-        } else if permits > self.maximum {
-            Some(AcquireError::TooMany { asked: permits, maximum: self.maximum })
-        } else {
-            None
-        }
+        let too_many = AcquireError::TooMany { asked: permits, maximum: self.maximum };
+        self.expel(state).or((permits > self.maximum).then_some(too_many))
+    }
+
+    fn expel(&self, state: u64) -> Option<AcquireError> {
+        Self::is_closed(state).then_some(AcquireError::Closed)
     }
 
     fn overtakes(&self, _: u64, permits: u32) -> bool {
@@ -234,6 +235,8 @@ impl Policy for Exclusive {
     type Give = ();
     type Refusal = Infallible;
     type Misuse = NotHeld;
+
+    const NEVER_PANICS: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

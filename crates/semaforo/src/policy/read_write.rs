@@ -74,6 +74,8 @@ impl Policy for ReadWrite {
     type Refusal = Infallible;
     type Misuse = NotSoleReader;
 
+    const NEVER_PANICS: bool = true;
+
     const LANES: usize = 2;
 
     #[inline]

@@ -295,10 +295,10 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> WriteGuard<T, H> {
     pub fn downgrade(self) -> ReadGuard<T, H> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard is never used or dropped again.
-        let lock = unsafe { std::ptr::read(&raw const this.lock) };
-        // A writer can always become a reader.
-        let _ = lock.synchronizer.release(Ending::Downgrade);
-        ReadGuard::of(lock)
+        let guard = ReadGuard::of(unsafe { std::ptr::read(&raw const this.lock) });
+        // A writer can always become a reader. If a waker panics, the reader's guard is dropped.
+        let _ = guard.lock.synchronizer.release(Ending::Downgrade);
+        guard
     }
 }
 

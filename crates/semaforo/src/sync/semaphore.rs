@@ -246,11 +246,11 @@ impl<H: Handle<Semaphore>> PermitOf<H> {
     /// [`release`](Semaphore::release) can add others in their place.
     #[inline]
     pub fn forget(self) {
-        let mut this = ManuallyDrop::new(self);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the permit is never used or dropped again.
+        let semaphore = unsafe { std::ptr::read(&raw const this.semaphore) };
         // Permits that are held can be forgotten.
-        let _ = this.semaphore.synchronizer.release(Giving::Forget(this.permits));
-        // SAFETY: the handle is dropped once, and nothing is used afterwards.
-        unsafe { std::ptr::drop_in_place(&raw mut this.semaphore) };
+        let _ = semaphore.synchronizer.release(Giving::Forget(this.permits));
     }
 
     /// Splits off so many, unless there are fewer.

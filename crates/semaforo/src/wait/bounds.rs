@@ -1,34 +1,40 @@
 //! What may end a request before it is granted: a time limit, and cancellation tokens.
 
 use std::cell::Cell;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cancel::{CancelToken, Link};
-use super::core::Kernel;
-use super::timer::{Entry, Kind, TIMER, epoch, nanoseconds, saturating_nanoseconds};
-use super::waiter::standing;
+use super::kernel::Kernel;
+use super::timer::{Entry, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use crate::primitive::{TrackedCell, now};
 
 /// The bounds of one request. They become visible to the timer and to a token when the request
 /// joins a queue ([`register`](Self::register)) and are invisible again after
 /// [`unregister`](Self::unregister).
 ///
-/// - `entry` belongs to the timer's lock, `link` to the lock of the first token.
+/// - `entry` belongs to the timer's lock, `link` to the lock of the first token. Until the request
+///   joins a queue the entry keeps the limit that counts from there, in nanoseconds.
 /// - `stage` is written by the owner, before it registers; third parties read it under the lock
 ///   through which they came.
-/// - `after` and `tokens` are the owner's alone.
+/// - `tokens` are the owner's alone.
 #[repr(C)]
 pub(crate) struct Bounds {
     /// First, because the timer finds the bounds through it.
     entry: Entry,
-    pub(crate) link: TrackedCell<Link>,
-    /// Nanoseconds from the first poll; `u64::MAX` for no limit.
-    after: Cell<u64>,
-    tokens: [Cell<Option<CancelToken>>; 2],
-    stage: TrackedCell<Stage>,
+    /// Written when the request registers.
+    pub(crate) link: TrackedCell<MaybeUninit<Link>>,
+    tokens: Tokens,
+    stage: ManuallyDrop<TrackedCell<Stage>>,
 }
+
+/// Up to two tokens; the second only after the first.
+type Tokens = ManuallyDrop<[Cell<Option<CancelToken>>; 2]>;
+
+/// No limit that counts from the first poll.
+const NO_LIMIT: u64 = u64::MAX;
 
 #[derive(Debug)]
 enum Stage {
@@ -62,27 +68,26 @@ impl Bounds {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            entry: Entry::new(Kind::Request),
-            link: TrackedCell::new(Link::UNLINKED),
-            after: Cell::new(u64::MAX),
-            tokens: [const { Cell::new(None) }; 2],
-            stage: TrackedCell::new(Stage::Before(u64::MAX)),
+            entry: Entry::with_aside(NO_LIMIT),
+            link: TrackedCell::new(MaybeUninit::uninit()),
+            tokens: ManuallyDrop::new([const { Cell::new(None) }; 2]),
+            stage: ManuallyDrop::new(TrackedCell::new(Stage::Before(u64::MAX))),
         }
     }
 
     #[inline]
     pub(crate) fn limit_duration(&mut self, limit: Duration) {
         let limit = saturating_nanoseconds(limit);
-        self.after.set(self.after.get().min(limit));
+        self.entry.set_aside(self.entry.aside().min(limit));
     }
 
     pub(crate) fn limit_instant(&mut self, limit: Instant) {
         let at = self.deadline().min(nanoseconds(limit));
-        self.stage = TrackedCell::new(Stage::Before(at));
+        self.stage = ManuallyDrop::new(TrackedCell::new(Stage::Before(at)));
     }
 
     pub(crate) fn add_token(&mut self, token: &CancelToken) {
-        let [first, second] = &mut self.tokens;
+        let [first, second] = &mut *self.tokens;
         match (first.get_mut(), second.get_mut()) {
             (None, _) => first.set(Some(token.clone())),
             (Some(_), None) => second.set(Some(token.clone())),
@@ -100,7 +105,7 @@ impl Bounds {
 
     /// When the request ends if it starts to wait now. Reads the clock only if there is a limit.
     pub(crate) fn due(&self) -> Due {
-        let after = self.after.get();
+        let after = self.entry.aside();
         let at = self.deadline();
         if after == 0 {
             return Due::Now;
@@ -127,23 +132,24 @@ impl Bounds {
 
     /// Whether a third party has to know of this request at all.
     pub(crate) fn needs_registration(&self, timer: Due) -> bool {
-        let held = self.tokens[0].take();
-        let some = held.is_some();
-        self.tokens[0].set(held);
-        some || matches!(timer, Due::At(_))
+        self.has_token() || matches!(timer, Due::At(_))
     }
 
-    /// Lets the tokens, and the timer if `timer` says when, end the request, which stands on
-    /// `object`'s queue. If a token has fired meanwhile, ends it at once.
+    /// Lets the tokens end the request, which is about to be queued on `object`: from here on, either
+    /// a token that fires finds it in the queue, or it finds the token fired before it queues.
     ///
     /// # Safety
-    /// The bounds are pinned beside a waiter that was queued on `object`, are not registered, and
-    /// are unregistered before their memory is used otherwise. No lock is held.
-    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>, timer: Due) {
+    /// The bounds are pinned beside a waiter that will be queued on `object` or nowhere, are not
+    /// registered, and are unregistered before their memory is used otherwise. No lock is held.
+    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>) {
         // SAFETY: pinned, hence alive; shared access only.
         let bounds = unsafe { this.as_ref() };
         // SAFETY: not registered, so the owner is alone.
-        bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Queued(Arc::clone(&object)) });
+        unsafe {
+            bounds.stage.look_mut(|stage| *stage = Stage::Queued(object));
+            bounds.link.look_mut(|link| (*link).write(Link::UNLINKED));
+        }
+        bounds.entry.set_aside(0);
         if let Some(second) = bounds.tokens[1].take() {
             let first = bounds.tokens[0].take();
             let both = first.map_or(second.clone(), |first| CancelToken::any([&first, &second]));
@@ -151,34 +157,52 @@ impl Bounds {
         }
         if let Some(token) = bounds.tokens[0].take() {
             // SAFETY: passed on from the caller.
-            let cancelled = !unsafe { token.link(this) };
+            unsafe { token.link(this) };
             bounds.tokens[0].set(Some(token));
-            if cancelled {
-                let mut wakes = super::wake::Wakes::new();
-                // SAFETY: the waiter beside these bounds stands on the object's queue, or did.
-                unsafe { object.end(this, standing::CANCELLED, &mut wakes) };
-                object.finish(&mut wakes);
-                return;
-            }
         }
-        if let Due::At(at) = timer {
-            // SAFETY: passed on from the caller.
-            unsafe { TIMER.insert(this.cast(), at) };
-        }
+    }
+
+    /// Lets the timer end the request, which has been queued, so many nanoseconds after the epoch.
+    ///
+    /// # Safety
+    /// The bounds are registered and not armed.
+    pub(crate) unsafe fn arm(this: NonNull<Self>, at: u64) {
+        // SAFETY: passed on from the caller.
+        unsafe { TIMER.insert(this.cast(), at) };
     }
 
     /// Makes the bounds unreachable for third parties: when this returns, none of them is looking.
     ///
     /// # Safety
     /// The bounds are alive, and no lock is held.
+    #[inline]
     pub(crate) unsafe fn unregister(this: NonNull<Self>) {
         // SAFETY: alive; shared access only.
         let bounds = unsafe { this.as_ref() };
-        // SAFETY: only the owner changes the stage.
-        let registered = bounds.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)));
-        if !registered {
-            return;
+        if bounds.is_registered() {
+            // SAFETY: passed on from the caller.
+            unsafe { Self::unregister_now(this) };
         }
+    }
+
+    fn is_registered(&self) -> bool {
+        // SAFETY: only the owner, who is here, changes the stage.
+        self.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)))
+    }
+
+    fn has_token(&self) -> bool {
+        let first = self.tokens[0].take();
+        let some = first.is_some();
+        self.tokens[0].set(first);
+        some
+    }
+
+    /// # Safety
+    /// As [`unregister`](Self::unregister).
+    #[inline(never)]
+    unsafe fn unregister_now(this: NonNull<Self>) {
+        // SAFETY: alive; shared access only.
+        let bounds = unsafe { this.as_ref() };
         // SAFETY: alive.
         unsafe { TIMER.remove(this.cast()) };
         if let Some(token) = bounds.tokens[0].take() {
@@ -188,6 +212,17 @@ impl Bounds {
         }
         // SAFETY: no third party can reach the bounds any more.
         bounds.stage.look_mut(|stage| unsafe { *stage = Stage::Before(u64::MAX) });
+    }
+
+    /// # Safety
+    /// Called once, by the drop.
+    #[cold]
+    unsafe fn drop_counts(&mut self) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            ManuallyDrop::drop(&mut self.tokens);
+            ManuallyDrop::drop(&mut self.stage);
+        }
     }
 
     /// The object on whose queue the request stands.
@@ -200,6 +235,17 @@ impl Bounds {
             Stage::Queued(object) => Some(Arc::clone(object)),
             Stage::Before(_) => None,
         })
+    }
+}
+
+impl Drop for Bounds {
+    /// Most requests have no token, and are granted before they are queued.
+    #[inline]
+    fn drop(&mut self) {
+        if self.has_token() || self.is_registered() {
+            // SAFETY: this is the drop.
+            unsafe { self.drop_counts() };
+        }
     }
 }
 

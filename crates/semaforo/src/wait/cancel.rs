@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::bounds::Bounds;
 use super::request::Request;
 use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
-use super::wake::Wakes;
+use super::wake::{Wakes, resume};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{AtomicBool, Mutex, Ordering, now};
 use crate::synchronizer::{Passing, Synchronizer};
@@ -57,8 +57,6 @@ pub(crate) struct TokenState {
     /// Those who wait for the token itself.
     gate: Synchronizer<Gate>,
     registry: Mutex<Registry>,
-    /// Counted, so that a chain holds when its middle is dropped.
-    parents: Box<[Arc<TokenState>]>,
     me: Weak<TokenState>,
 }
 
@@ -66,6 +64,8 @@ pub(crate) struct TokenState {
 struct Registry {
     /// The oldest of the requests that this token can end, in a ring.
     oldest: Option<NonNull<Bounds>>,
+    /// Counted, so that a chain holds when its middle is dropped.
+    parents: Vec<Arc<TokenState>>,
     /// By address.
     children: BTreeMap<usize, Weak<TokenState>>,
     reason: Option<Arc<str>>,
@@ -93,35 +93,38 @@ impl Link {
 
 impl Registry {
     /// # Safety
-    /// The bounds are alive and in no ring, and stay alive until they are taken out.
+    /// The bounds are registered and in no ring, and stay alive until they are taken out.
     unsafe fn push(&mut self, bounds: NonNull<Bounds>) {
         let oldest = *self.oldest.get_or_insert(bounds);
         // SAFETY: everything in the ring is alive, and the registry is locked.
         unsafe {
-            let newest = oldest.as_ref().link.look(|link| (*link).previous).unwrap_or(bounds);
+            let newest =
+                oldest.as_ref().link.look(|link| (*link).assume_init().previous).unwrap_or(bounds);
             let link = Link { next: Some(oldest), previous: Some(newest) };
-            bounds.as_ref().link.look_mut(|own| *own = link);
-            newest.as_ref().link.look_mut(|own| (*own).next = Some(bounds));
-            oldest.as_ref().link.look_mut(|own| (*own).previous = Some(bounds));
+            bounds.as_ref().link.look_mut(|own| (*own).write(link));
+            newest.as_ref().link.look_mut(|own| (*own).assume_init_mut().next = Some(bounds));
+            oldest.as_ref().link.look_mut(|own| (*own).assume_init_mut().previous = Some(bounds));
         }
     }
 
     /// Takes the bounds out, if they are in.
     ///
     /// # Safety
-    /// The bounds are alive and in no other token's ring.
+    /// The bounds are registered and in no other token's ring.
     unsafe fn remove(&mut self, bounds: NonNull<Bounds>) {
         // SAFETY: everything in the ring is alive, and the registry is locked.
         unsafe {
-            let link =
-                bounds.as_ref().link.look_mut(|own| std::mem::replace(&mut *own, Link::UNLINKED));
+            let link = bounds
+                .as_ref()
+                .link
+                .look_mut(|own| std::mem::replace((*own).assume_init_mut(), Link::UNLINKED));
             let (Some(next), Some(previous)) = (link.next, link.previous) else { return };
             if next == bounds {
                 self.oldest = None;
                 return;
             }
-            next.as_ref().link.look_mut(|own| (*own).previous = Some(previous));
-            previous.as_ref().link.look_mut(|own| (*own).next = Some(next));
+            next.as_ref().link.look_mut(|own| (*own).assume_init_mut().previous = Some(previous));
+            previous.as_ref().link.look_mut(|own| (*own).assume_init_mut().next = Some(next));
             if self.oldest == Some(bounds) {
                 self.oldest = Some(next);
             }
@@ -130,13 +133,12 @@ impl Registry {
 }
 
 impl TokenState {
-    fn new(parents: Box<[Arc<Self>]>) -> Arc<Self> {
+    fn new() -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             entry: Entry::new(Kind::Token),
             fired: AtomicBool::new(false),
             gate: Synchronizer::new(Gate, 0),
             registry: Mutex::new(Registry::default()),
-            parents,
             me: me.clone(),
         })
     }
@@ -152,6 +154,15 @@ impl TokenState {
 
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    /// Stops being a child, for a token that nobody will look at any more.
+    fn leave_parents(&self) -> Vec<Arc<Self>> {
+        let parents = self.with_registry(|registry| std::mem::take(&mut registry.parents));
+        for parent in &parents {
+            parent.with_registry(|registry| registry.children.remove(&self.address()));
+        }
+        parents
     }
 
     fn has_fired(&self) -> bool {
@@ -174,22 +185,20 @@ impl TokenState {
                 true
             });
             if first {
-                while let Some(ended) = token.end_oldest() {
-                    panic = panic.or(ended.err());
-                }
                 let opened = catch_unwind(AssertUnwindSafe(|| token.gate.release(Opening::Open)));
                 panic = panic.or(opened.err());
+                while let Some(mut wakes) = token.end_oldest() {
+                    panic = panic.or(wakes.take_panic());
+                }
             }
         }
         if let Some(panic) = panic {
-            if !std::thread::panicking() {
-                resume_unwind(panic);
-            }
+            resume(panic);
         }
     }
 
-    /// Ends one of the requests that wait with this token.
-    fn end_oldest(&self) -> Option<std::thread::Result<()>> {
+    /// Ends one of the requests that wait with this token. What is left in the wake-ups is a panic.
+    fn end_oldest(&self) -> Option<Wakes> {
         let mut wakes = Wakes::new();
         let object = self.with_registry(|registry| {
             while let Some(bounds) = registry.oldest {
@@ -205,15 +214,19 @@ impl TokenState {
             }
             None
         })?;
-        Some(catch_unwind(AssertUnwindSafe(|| object.finish(&mut wakes))))
+        object.finish(&mut wakes);
+        Some(wakes)
     }
 }
 
 impl Drop for TokenState {
     fn drop(&mut self) {
-        let address = self.address();
-        for parent in &self.parents {
-            parent.with_registry(|registry| registry.children.remove(&address));
+        // A long chain whose members nobody else holds is taken apart here, not by nested drops.
+        let mut left = self.leave_parents();
+        while let Some(parent) = left.pop() {
+            if Arc::strong_count(&parent) == 1 {
+                left.append(&mut parent.leave_parents());
+            }
         }
         if self.with_registry(|registry| registry.timed) {
             // SAFETY: the entry is alive until this returns.
@@ -226,7 +239,7 @@ impl CancelSource {
     /// A source that has not fired.
     #[must_use]
     pub fn new() -> Self {
-        Self { token: CancelToken { state: TokenState::new(Box::default()) } }
+        Self { token: CancelToken { state: TokenState::new() } }
     }
 
     /// The token to hand out.
@@ -323,9 +336,9 @@ impl CancelToken {
     /// A token that fires when the first of these does.
     #[must_use]
     pub fn any<'a>(tokens: impl IntoIterator<Item = &'a Self>) -> Self {
-        let parents: Box<[_]> = tokens.into_iter().map(|token| Arc::clone(&token.state)).collect();
-        let state = TokenState::new(parents);
-        for parent in &state.parents {
+        let state = TokenState::new();
+        for parent in tokens {
+            let parent = &parent.state;
             let fired = parent.with_registry(|registry| {
                 if parent.has_fired() {
                     return Some(registry.reason.clone());
@@ -333,8 +346,9 @@ impl CancelToken {
                 registry.children.insert(state.address(), state.me.clone());
                 None
             });
-            if let Some(reason) = fired {
-                state.fire(reason);
+            match fired {
+                Some(reason) => state.fire(reason),
+                None => state.with_registry(|registry| registry.parents.push(Arc::clone(parent))),
             }
         }
         Self { state }
@@ -349,7 +363,7 @@ impl CancelToken {
             while let Some(bounds) = next {
                 count += 1;
                 // SAFETY: what is in the ring is alive while the registry is locked.
-                next = unsafe { bounds.as_ref().link.look(|link| (*link).next) };
+                next = unsafe { bounds.as_ref().link.look(|link| (*link).assume_init().next) };
                 next = next.filter(|next| Some(*next) != registry.oldest);
             }
             count
@@ -357,20 +371,18 @@ impl CancelToken {
         own + self.state.gate.waiters()
     }
 
-    /// Adds a request to those that firing ends; false if it has fired already.
+    /// Adds a request to those that firing ends, unless it has fired already.
     ///
     /// # Safety
     /// The bounds are pinned and in no ring, and are [unlinked](Self::unlink) before their memory
     /// is used otherwise.
-    pub(crate) unsafe fn link(&self, bounds: NonNull<Bounds>) -> bool {
+    pub(crate) unsafe fn link(&self, bounds: NonNull<Bounds>) {
         self.state.with_registry(|registry| {
-            let live = !self.is_cancelled();
-            if live {
+            if !self.is_cancelled() {
                 // SAFETY: passed on from the caller.
                 unsafe { registry.push(bounds) };
             }
-            live
-        })
+        });
     }
 
     /// Takes a request away again. When this returns, firing will not touch it.

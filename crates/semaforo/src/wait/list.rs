@@ -1,5 +1,6 @@
 //! A doubly linked list of waiters that owns none of them.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use super::waiter::Waiter;
@@ -14,15 +15,13 @@ pub(crate) struct List<A> {
     tail: Option<NonNull<Waiter<A>>>,
 }
 
-/// A waiter's neighbours. They mean something only while it is on a list.
+/// A waiter's neighbours, written when it joins a list and meaningless before.
+pub(crate) type Links<A> = MaybeUninit<Neighbours<A>>;
+
 #[derive(Debug)]
-pub(crate) struct Links<A> {
+pub(crate) struct Neighbours<A> {
     next: Option<NonNull<Waiter<A>>>,
     previous: Option<NonNull<Waiter<A>>>,
-}
-
-impl<A> Links<A> {
-    pub(crate) const NONE: Self = Self { next: None, previous: None };
 }
 
 impl<A> List<A> {
@@ -51,7 +50,7 @@ impl<A> List<A> {
     /// `waiter` is on this list, and the core is locked.
     pub(crate) unsafe fn after(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
         // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
-        unsafe { waiter.as_ref().links.look(|links| (*links).next) }
+        unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().next) }
     }
 
     /// # Safety
@@ -60,10 +59,13 @@ impl<A> List<A> {
         // SAFETY: the new waiter and its neighbour are alive, and the lock makes this the only
         // access to their links.
         unsafe {
-            let links = Links { next: None, previous: self.tail };
-            waiter.as_ref().links.look_mut(|own| *own = links);
+            let links = Neighbours { next: None, previous: self.tail };
+            waiter.as_ref().links.look_mut(|own| (*own).write(links));
             match self.tail {
-                Some(tail) => tail.as_ref().links.look_mut(|last| (*last).next = Some(waiter)),
+                Some(tail) => tail
+                    .as_ref()
+                    .links
+                    .look_mut(|last| (*last).assume_init_mut().next = Some(waiter)),
                 None => self.head = Some(waiter),
             }
         }
@@ -75,12 +77,13 @@ impl<A> List<A> {
     pub(crate) unsafe fn push_front(&mut self, waiter: NonNull<Waiter<A>>) {
         // SAFETY: as in `push_back`.
         unsafe {
-            let links = Links { next: self.head, previous: None };
-            waiter.as_ref().links.look_mut(|own| *own = links);
+            let links = Neighbours { next: self.head, previous: None };
+            waiter.as_ref().links.look_mut(|own| (*own).write(links));
             match self.head {
-                Some(head) => {
-                    head.as_ref().links.look_mut(|first| (*first).previous = Some(waiter))
-                }
+                Some(head) => head
+                    .as_ref()
+                    .links
+                    .look_mut(|first| (*first).assume_init_mut().previous = Some(waiter)),
                 None => self.tail = Some(waiter),
             }
         }
@@ -96,14 +99,21 @@ impl<A> List<A> {
         // SAFETY: the waiter and its neighbours are on this list, hence alive, and the lock makes
         // this the only access to their links.
         unsafe {
-            let (next, previous) =
-                waiter.as_ref().links.look(|links| ((*links).next, (*links).previous));
+            let (next, previous) = waiter.as_ref().links.look(|links| {
+                let links = (*links).assume_init_ref();
+                (links.next, links.previous)
+            });
             match previous {
-                Some(previous) => previous.as_ref().links.look_mut(|links| (*links).next = next),
+                Some(previous) => {
+                    previous.as_ref().links.look_mut(|links| (*links).assume_init_mut().next = next)
+                }
                 None => self.head = next,
             }
             match next {
-                Some(next) => next.as_ref().links.look_mut(|links| (*links).previous = previous),
+                Some(next) => next
+                    .as_ref()
+                    .links
+                    .look_mut(|links| (*links).assume_init_mut().previous = previous),
                 None => self.tail = previous,
             }
         }

@@ -41,8 +41,11 @@
 pub(crate) mod bounds;
 pub(crate) mod cancel;
 pub(crate) mod core;
+mod grants;
+pub(crate) mod kernel;
 mod list;
 mod parker;
+mod queue;
 pub(crate) mod request;
 pub(crate) mod timer;
 mod waiter;

@@ -5,7 +5,7 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
-use super::wake::wake_owed;
+use super::wake::settle_debts;
 use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left, yield_now};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
@@ -13,6 +13,38 @@ use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left,
 const PAUSES: u32 = 40;
 /// Then let others run. On a single core this is what makes the hand-off happen.
 const YIELDS: u32 = 10;
+
+/// Waiting for something that another running thread is about to do: longer and longer pauses, then
+/// yields.
+pub(crate) struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// Pauses of 1, 2, 4, ... up to this power of two.
+    const PAUSING_STEPS: u32 = 5;
+    /// With the yields that follow.
+    const STEPS: u32 = 12;
+
+    pub(crate) const fn new() -> Self {
+        Self { step: 0 }
+    }
+
+    /// Waits a little, a little longer each time.
+    pub(crate) fn wait(&mut self) {
+        if self.step <= Self::PAUSING_STEPS && !MODELLED {
+            (0..1 << self.step).for_each(|_| pause());
+        } else {
+            yield_now();
+        }
+        self.step = self.step.saturating_add(1);
+    }
+
+    /// Whether that was long enough to look for something better to do.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.step >= if MODELLED { 1 } else { Self::STEPS }
+    }
+}
 
 /// Our own, because `std::thread::park` belongs to the user: taking its token would swallow theirs.
 #[derive(Debug)]
@@ -85,7 +117,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 
 #[cold]
 fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
-    wake_owed();
+    settle_debts();
     // A thread that is ending may have lost its thread-local parker already.
     let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
     if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {

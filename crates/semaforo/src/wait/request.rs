@@ -13,16 +13,13 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::{Core, Kernel, Seat, Whom};
-use super::parker;
+use super::core::{Attempt, Core};
+use super::kernel::{Kernel, Seat};
+use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, Refusal};
-use crate::primitive::{MODELLED, pause};
 use crate::synchronizer::Synchronizer;
-
-/// How often a thread in barging mode tries before it queues.
-const BARGING_TRIES: u32 = if MODELLED { 1 } else { 64 };
 
 /// A request for something that one may have to wait for.
 ///
@@ -196,7 +193,7 @@ impl<O: Operation> Request<O, Unlimited> {
 
     #[inline]
     fn limited(self) -> Request<O, Limited> {
-        let (operation, ask) = self.into_parts();
+        let (operation, ask, Unlimited) = self.into_parts();
         Request::with(operation, ask, Limited(Bounds::new()))
     }
 
@@ -252,48 +249,33 @@ impl<O: Operation, L: Limits> Request<O, L> {
 
     /// Takes a request apart that was never polled.
     #[inline]
-    fn into_parts(self) -> (O, Ask<O>) {
+    fn into_parts(self) -> (O, Ask<O>, L) {
         let mut this = ManuallyDrop::new(self);
         let ask = this.seat.waiter.ask;
-        // SAFETY: the request is never used again. A fresh waiter owns nothing, and neither do
-        // `Unlimited` bounds; this is called for no others.
-        let operation = unsafe { ManuallyDrop::take(&mut this.operation) };
-        (operation, ask)
+        // SAFETY: the request is never used again, and its fresh waiter owns nothing.
+        unsafe {
+            let limits = std::ptr::read(&raw const this.seat.bounds);
+            (ManuallyDrop::take(&mut this.operation), ask, limits)
+        }
     }
 
     /// Blocks this thread until the request is granted, or ended by its bounds.
     ///
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
-    #[inline]
+    #[inline(always)]
     pub fn wait(self) -> Output<O, L> {
-        let ask = self.seat.waiter.ask;
-        if self.operation.synchronizer().acquire_now(ask) {
-            return L::output(Ok(self.finish_unpinned(ask)));
+        let (operation, ask, limits) = self.into_parts();
+        if operation.synchronizer().attempt(ask) == Attempt::Granted {
+            return L::output(Ok(operation.granted(ask)));
         }
-        L::output(self.wait_in_line())
-    }
-
-    /// Finishes a request that was granted before it was pinned.
-    #[inline]
-    fn finish_unpinned(self, ask: Ask<O>) -> O::Granted {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: the request is never used again. Its fresh waiter owns nothing.
-        let operation = unsafe {
-            std::ptr::drop_in_place(&raw mut this.seat.bounds);
-            ManuallyDrop::take(&mut this.operation)
-        };
-        operation.granted(ask)
+        L::output(Self::wait_in_line(operation, ask, limits))
     }
 
     #[inline(never)]
-    fn wait_in_line(self) -> Outcome<O> {
-        let mut aligned = CacheAligned(self);
-        // SAFETY: `aligned` is not moved again.
-        let this = unsafe { Pin::new_unchecked(&mut aligned.0) };
-        // SAFETY: the pinned value stays where it is.
-        let this = NonNull::from(unsafe { this.get_unchecked_mut() });
-        // SAFETY: pinned, and this is the owner.
-        unsafe { Self::wait_pinned(this) }
+    fn wait_in_line(operation: O, ask: Ask<O>, limits: L) -> Outcome<O> {
+        let mut request = CacheAligned(Self::with(operation, ask, limits));
+        // SAFETY: the request is not moved again, and this is the owner.
+        unsafe { Self::wait_pinned(NonNull::from(&mut request.0)) }
     }
 
     /// # Safety
@@ -301,33 +283,31 @@ impl<O: Operation, L: Limits> Request<O, L> {
     unsafe fn wait_pinned(this: NonNull<Self>) -> Outcome<O> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
-        let synchronizer = operation.synchronizer();
-        if synchronizer.barges() {
-            for _ in 0..BARGING_TRIES {
-                pause();
-                if synchronizer.acquire_now(seat.waiter.ask) {
-                    // SAFETY: passed on from the caller.
-                    return unsafe { Self::finish(this, standing::SERVED) };
-                }
+        let core = operation.synchronizer().core();
+        let mut attempt = core.acquire_open(seat.waiter.ask);
+        if core.barging() {
+            let mut backoff = Backoff::new();
+            while attempt != Attempt::Granted && !backoff.is_spent() {
+                backoff.wait();
+                attempt = core.acquire_open(seat.waiter.ask);
             }
         }
-        let core = synchronizer.core();
+        if attempt == Attempt::Granted {
+            // SAFETY: passed on from the caller.
+            return unsafe { Self::finish(this, standing::SERVED, None) };
+        }
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
+        seat.waiter.prepare_thread();
+        let mut refusal = None;
+        // A thread times its own sleep, so the timer need not know.
         // SAFETY: as above.
-        let entered = unsafe { core.enter(waiter, Whom::Thread, || give_up(bounds, due)) };
-        let mut standing = match entered {
-            Ok(standing) => standing,
-            // SAFETY: passed on from the caller.
-            Err(refusal) => return unsafe { Self::refused(this, refusal) },
+        let mut standing = unsafe {
+            Self::register(this, core, bounds, Due::Never);
+            core.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
         };
-        if standing == standing::WAITING {
-            // A thread times its own sleep.
-            // SAFETY: queued just now.
-            unsafe { Self::register(this, core, bounds, Due::Never) };
-        }
         let deadline = due.instant();
         while !standing::is_final(standing) {
             standing = parker::block(&seat.waiter, deadline);
@@ -344,7 +324,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
             }
         }
         // SAFETY: passed on from the caller.
-        unsafe { Self::finish(this, standing) }
+        unsafe { Self::finish(this, standing, refusal) }
     }
 
     /// Ends this thread's own wait; a grant wins.
@@ -356,6 +336,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: passed on from the caller.
         unsafe { core.end_waiter(waiter, standing, &mut wakes) };
         core.finish(&mut wakes);
+        wakes.resume_panic();
         // SAFETY: the caller's waiter is alive.
         let standing = unsafe { waiter.as_ref().standing() };
         if standing == standing::PARKED { standing::WAITING } else { standing }
@@ -369,10 +350,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
         unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat.waiter) }
     }
 
-    /// Lets the tokens and the timer know of a request that was queued just now.
+    /// Lets its tokens end a request that is about to be queued, and says what on, if they or the
+    /// timer have to know.
     ///
     /// # Safety
-    /// The request is pinned and was queued on `core`, and no lock is held.
+    /// The request is pinned and fresh, and no lock is held.
     #[inline]
     unsafe fn register(
         this: NonNull<Self>,
@@ -383,12 +365,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
         if !bounds.is_some_and(|bounds| bounds.needs_registration(timer)) {
             return;
         }
-        let Some(object) = core.counted() else { return };
-        // SAFETY: only the address is computed; `Limited` is its `Bounds`, and the pointer may reach
-        // the waiter beside them.
-        unsafe {
-            let seat = NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat);
-            Bounds::register(seat.cast(), object, timer);
+        if let Some(object) = core.counted() {
+            // SAFETY: passed on from the caller.
+            unsafe { Bounds::register(Self::bounds(this), object) };
         }
     }
 
@@ -396,49 +375,62 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// The request is alive, and no lock is held.
     #[inline]
     unsafe fn unregister(this: NonNull<Self>) {
-        // SAFETY: alive; `Limited` is its `Bounds`.
+        // SAFETY: alive; passed on from the caller.
         unsafe {
-            let seat = &raw mut (*this.as_ptr()).seat;
-            if (*seat).bounds.bounds().is_some() {
-                Bounds::unregister(NonNull::new_unchecked(seat.cast()));
+            if (*this.as_ptr()).seat.bounds.bounds().is_some() {
+                Bounds::unregister(Self::bounds(this));
             }
         }
     }
 
-    /// Turns a final standing into the outcome.
+    /// The bounds of a request that has some, by a pointer that may reach the waiter beside them.
+    ///
+    /// # Safety
+    /// The request is alive.
+    #[inline]
+    unsafe fn bounds(this: NonNull<Self>) -> NonNull<Bounds> {
+        // SAFETY: alive; only the address is computed. `Limited` is its `Bounds`.
+        unsafe { NonNull::new_unchecked(&raw mut (*this.as_ptr()).seat).cast() }
+    }
+
+    /// Turns a final standing into the outcome; `refusal` is what a newcomer was told.
     ///
     /// # Safety
     /// The request is pinned, not finished, owned by the caller, and known to no queue.
     #[inline]
-    unsafe fn finish(this: NonNull<Self>, standing: u8) -> Outcome<O> {
+    unsafe fn finish(
+        this: NonNull<Self>,
+        standing: u8,
+        refusal: Option<RefusalOf<O>>,
+    ) -> Outcome<O> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
-            if standing == standing::SERVED {
-                return Ok(Self::take_operation(this).granted(waiter.ask));
+            if matches!(standing, standing::SERVED | standing::PASSED) {
+                let ask = (*this.as_ptr()).seat.waiter.ask;
+                return Ok(Self::take_operation(this).granted(ask));
             }
-            if standing == standing::REFUSED {
-                let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if let Some(refusal) = synchronizer.refusal(waiter.ask) {
-                    return Self::refused(this, refusal);
-                }
-            }
-            drop(Self::take_operation(this));
-            match standing {
-                standing::CANCELLED => Err(WaitError::Cancelled),
-                standing::TIMED_OUT => Err(WaitError::TimedOut),
-                standing::REFUSED => panic!("the policy refused a request, and then no longer"),
-                _ => panic!("the policy panicked while this request waited"),
-            }
+            Self::fail(this, standing, refusal)
         }
     }
 
+    /// [`finish`](Self::finish), for a request that was not granted.
+    ///
     /// # Safety
-    /// As [`finish`](Self::finish).
-    unsafe fn refused(this: NonNull<Self>, refusal: RefusalOf<O>) -> Outcome<O> {
+    /// As `finish`.
+    #[cold]
+    unsafe fn fail(this: NonNull<Self>, standing: u8, refusal: Option<RefusalOf<O>>) -> Outcome<O> {
         // SAFETY: passed on from the caller.
-        drop(unsafe { Self::take_operation(this) });
-        Err(WaitError::Refused(refusal))
+        let operation = unsafe { Self::take_operation(this) };
+        match standing {
+            standing::CANCELLED => Err(WaitError::Cancelled),
+            standing::TIMED_OUT => Err(WaitError::TimedOut),
+            standing::REFUSED => {
+                let refusal = refusal.or_else(|| operation.synchronizer().core().expulsion());
+                let refusal = refusal.expect("the policy expelled everyone, and then no longer");
+                Err(WaitError::Refused(refusal))
+            }
+            _ => panic!("the policy panicked while this request waited"),
+        }
     }
 
     /// # Safety
@@ -454,49 +446,72 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
+    /// Takes back a request that was queued and has not finished.
+    ///
+    /// # Safety
+    /// The request is pinned and owned by the caller, and was queued on `core`; no lock is held.
     #[inline(never)]
-    unsafe fn poll_in_line(this: NonNull<Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
+    unsafe fn withdraw(this: NonNull<Self>, core: &Core<O::Policy>) {
+        // SAFETY: passed on from the caller; only shared references to its parts are made.
+        unsafe {
+            Self::unregister(this);
+            let waiter = Self::waiter(this);
+            core.withdraw(waiter);
+            // Nobody else knows the waiter any more.
+            drop(waiter.as_ref().swap_waker(None));
+        }
+    }
+
+    /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
+    /// Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, fresh, and owned by the caller.
+    #[inline(never)]
+    unsafe fn join_line(
+        this: NonNull<Self>,
+        context: &mut Context<'_>,
+        attempt: Attempt,
+        refusal: &mut Option<RefusalOf<O>>,
+    ) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &(*this.as_ptr()).seat) };
         let core = operation.synchronizer().core();
+        let bounds = seat.bounds.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
+        seat.waiter.prepare_task(context.waker().clone());
         // SAFETY: pinned, and withdrawn when it is dropped.
-        let waiter = unsafe { Self::waiter(this) };
-        let mut standing = seat.waiter.standing();
-        if standing == standing::FRESH {
-            let bounds = seat.bounds.bounds();
-            let due = bounds.map_or(Due::Never, Bounds::due);
-            let mut waker = Some(context.waker().clone());
-            // SAFETY: as above.
-            let entered =
-                unsafe { core.enter(waiter, Whom::Task(&mut waker), || give_up(bounds, due)) };
-            standing = match entered {
-                Ok(standing) => standing,
-                // SAFETY: passed on from the caller.
-                Err(refusal) => return Poll::Ready(unsafe { Self::refused(this, refusal) }),
-            };
-            if standing == standing::WAITING {
-                if bounds.is_none() {
-                    return Poll::Pending;
-                }
-                // SAFETY: queued just now.
-                unsafe { Self::register(this, core, bounds, due) };
-                // A token may have fired just before, and nobody polls again for that.
-                standing = seat.waiter.standing();
-                if !standing::is_final(standing) {
-                    return Poll::Pending;
-                }
-            }
-        } else if standing == standing::FINISHED {
-            panic!("a request was polled after it had completed");
-        } else {
-            // SAFETY: the request was queued here, and this is its owner.
-            standing = unsafe { core.revisit(waiter, context.waker()) };
-            if standing == standing::WAITING {
-                return Poll::Pending;
-            }
+        let standing = unsafe {
+            Self::register(this, core, bounds, due);
+            core.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due))
+        };
+        if let (Due::At(at), standing::WAITING) = (due, standing) {
+            // SAFETY: registered above, and unregistered before the request finishes.
+            unsafe { Bounds::arm(Self::bounds(this), at) };
         }
-        // SAFETY: answered for good, so no queue knows of it.
-        Poll::Ready(unsafe { Self::finish(this, standing) })
+        standing
+    }
+
+    /// Polls a request that stands in line. Returns its standing: `WAITING`, or something final.
+    ///
+    /// # Safety
+    /// The request is pinned, was polled before, and is owned by the caller.
+    #[inline(never)]
+    unsafe fn look_again(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+        // SAFETY: passed on from the caller; only shared references to its parts are made. The
+        // operation is there until the request has finished.
+        unsafe {
+            let waiter = Self::waiter(this);
+            assert!(
+                waiter.as_ref().standing() != standing::FINISHED,
+                "a request was polled after it had completed"
+            );
+            let core = (*this.as_ptr()).operation.synchronizer().core();
+            if core.claim(waiter) {
+                return standing::SERVED;
+            }
+            core.revisit(waiter, context.waker())
+        }
     }
 }
 
@@ -519,7 +534,7 @@ struct CacheAligned<T>(T);
 impl<O: Operation, L: Limits> Future for Request<O, L> {
     type Output = Output<O, L>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the request is not moved.
         let this = NonNull::from(unsafe { self.get_unchecked_mut() });
@@ -527,14 +542,23 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // are made.
         unsafe {
             let waiter = &(*this.as_ptr()).seat.waiter;
-            if waiter.is_fresh() {
+            let mut refusal = None;
+            let standing = if waiter.is_fresh() {
                 let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                if synchronizer.acquire_now(waiter.ask) {
-                    let outcome = Self::finish(this, standing::SERVED);
+                let attempt = synchronizer.attempt(waiter.ask);
+                if attempt == Attempt::Granted {
+                    let outcome = Self::finish(this, standing::SERVED, None);
                     return Poll::Ready(L::output(outcome));
                 }
+                Self::join_line(this, context, attempt, &mut refusal)
+            } else {
+                Self::look_again(this, context)
+            };
+            match standing {
+                standing::WAITING => Poll::Pending,
+                // Answered for good, so no queue knows of it.
+                standing => Poll::Ready(L::output(Self::finish(this, standing, refusal))),
             }
-            Self::poll_in_line(this, context).map(L::output)
         }
     }
 }
@@ -544,19 +568,16 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
     fn drop(&mut self) {
         let this = NonNull::from(&mut *self);
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
-        // operation is there until the request has finished.
+        // operation is there until the request has finished, and is dropped even if a waker panics.
         unsafe {
-            let waiter = &(*this.as_ptr()).seat.waiter;
-            match waiter.standing() {
-                standing::FINISHED => return,
-                standing::FRESH => {}
-                _ => {
-                    Self::unregister(this);
-                    let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                    synchronizer.core().withdraw(Self::waiter(this));
-                }
+            let standing = (*this.as_ptr()).seat.waiter.standing();
+            if standing == standing::FINISHED {
+                return;
             }
-            ManuallyDrop::drop(&mut (*this.as_ptr()).operation);
+            let operation = ManuallyDrop::take(&mut (*this.as_ptr()).operation);
+            if standing != standing::FRESH {
+                Self::withdraw(this, operation.synchronizer().core());
+            }
         }
     }
 }

@@ -5,13 +5,14 @@
 //! an entry sits on the lowest level on which its time and the present differ, and moves down
 //! when the present reaches its slot.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
 use super::cancel::TokenState;
-use super::core::Kernel;
+use super::kernel::Kernel;
 use super::waiter::standing;
 use super::wake::Wakes;
 use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
@@ -33,7 +34,8 @@ pub(crate) fn nanoseconds(instant: Instant) -> u64 {
 
 /// A duration in nanoseconds, at most `u64::MAX` (five centuries, which is never).
 pub(crate) fn saturating_nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole = duration.as_secs().checked_mul(1_000_000_000);
+    whole.map_or(u64::MAX, |whole| whole.saturating_add(u64::from(duration.subsec_nanos())))
 }
 
 /// The last millisecond that there is.
@@ -47,8 +49,8 @@ fn milliseconds(nanoseconds: u64) -> u64 {
 /// What an entry belongs to, hence what happens when its time comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The first field of a [`Bounds`]: the request times out.
-    Request,
+    /// The first field of a [`Bounds`]: the request times out. Numbered zero.
+    Request = 0,
     /// The first field of a [`Watch`]: unclaimed grants are looked at.
     Watch,
     /// The first field of a [`TokenState`]: the token fires.
@@ -59,10 +61,13 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entry {
-    next: TrackedCell<Option<NonNull<Entry>>>,
-    previous: TrackedCell<Option<NonNull<Entry>>>,
+    next: TrackedCell<Neighbour>,
+    previous: TrackedCell<Neighbour>,
     key: TrackedCell<Key>,
 }
+
+/// Written when an entry is put into the wheel, and meaningless before: most requests never are.
+type Neighbour = MaybeUninit<Option<NonNull<Entry>>>;
 
 /// When, where in the wheel, and what kind, in one word: `milliseconds << 16 | (slot + 1) << 4 |
 /// kind`, with a zero in place of the slot while the entry is not in the wheel.
@@ -98,19 +103,37 @@ impl Key {
 impl Entry {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            next: TrackedCell::new(None),
-            previous: TrackedCell::new(None),
+            next: TrackedCell::new(Neighbour::uninit()),
+            previous: TrackedCell::new(Neighbour::uninit()),
             key: TrackedCell::new(Key::idle(kind)),
         }
     }
 
+    /// The entry of a request that is not queued yet, with a number set aside in it.
+    pub(crate) fn with_aside(aside: u64) -> Self {
+        let entry = Self::new(Kind::Request);
+        entry.set_aside(aside);
+        entry
+    }
+
+    /// The number set aside.
+    pub(crate) fn aside(&self) -> u64 {
+        self.key().0
+    }
+
+    /// Keeps a number for the owner, who alone knows the entry yet. Zero makes it a request's entry,
+    /// ready to be armed.
+    pub(crate) fn set_aside(&self, aside: u64) {
+        self.set_key(Key(aside));
+    }
+
     fn key(&self) -> Key {
-        // SAFETY: only called under the timer's lock.
+        // SAFETY: only called under the timer's lock, or by an owner who alone knows the entry.
         self.key.look(|key| unsafe { *key })
     }
 
     fn set_key(&self, key: Key) {
-        // SAFETY: only called under the timer's lock.
+        // SAFETY: as for `key`.
         self.key.look_mut(|own| unsafe { *own = key });
     }
 }
@@ -168,10 +191,10 @@ impl Wheel {
             let kind = own.key().kind();
             own.set_key(Key::new(time, level * SLOTS + slot, kind));
             let head = self.slots[level][slot].replace(entry);
-            own.next.look_mut(|next| *next = head);
-            own.previous.look_mut(|previous| *previous = None);
+            own.next.look_mut(|next| (*next).write(head));
+            own.previous.look_mut(|previous| (*previous).write(None));
             if let Some(head) = head {
-                head.as_ref().previous.look_mut(|previous| *previous = Some(entry));
+                head.as_ref().previous.look_mut(|previous| (*previous).write(Some(entry)));
             }
         }
         self.occupied[level] |= 1 << slot;
@@ -188,13 +211,15 @@ impl Wheel {
             let key = own.key();
             let Some(index) = key.slot() else { return };
             own.set_key(Key::idle(key.kind()));
-            let next = own.next.look(|next| *next);
-            let previous = own.previous.look(|previous| *previous);
+            let next = own.next.look(|next| (*next).assume_init());
+            let previous = own.previous.look(|previous| (*previous).assume_init());
             if let Some(next) = next {
-                next.as_ref().previous.look_mut(|own| *own = previous);
+                next.as_ref().previous.look_mut(|own| (*own).write(previous));
             }
             match previous {
-                Some(previous) => previous.as_ref().next.look_mut(|own| *own = next),
+                Some(previous) => {
+                    previous.as_ref().next.look_mut(|own| (*own).write(next));
+                }
                 None => {
                     let (level, slot) = (index / SLOTS, index % SLOTS);
                     self.slots[level][slot] = next;
@@ -252,7 +277,7 @@ impl Wheel {
                 // SAFETY: entries in the wheel are alive, and this one has just been taken out.
                 unsafe {
                     let own = entry.as_ref();
-                    moving = own.next.look(|next| *next);
+                    moving = own.next.look(|next| (*next).assume_init());
                     let key = own.key();
                     own.set_key(Key::idle(key.kind()));
                     self.insert(entry, key.time());
@@ -372,18 +397,19 @@ impl Timer {
     pub(crate) fn act(&self, present: u64) -> bool {
         let mut wheel = self.lock();
         let Some(entry) = wheel.pop(present) else { return false };
+        let mut wakes = Wakes::new();
         // SAFETY: the entry was in the wheel until now, and the lock is held.
-        let due = unsafe { Due::of(entry) };
+        let due = unsafe { Due::of(entry, &mut wakes) };
         drop(wheel);
-        due.act();
+        due.act(&mut wakes);
         true
     }
 }
 
 /// What is left to do for an entry whose time has come, once the timer's lock is released.
 enum Due {
-    /// The request has been ended; these are the wake-ups.
-    Ended(Arc<dyn Kernel>, Wakes),
+    /// The request has been ended; the wake-ups are left to make.
+    Ended(Arc<dyn Kernel>),
     Tick(Arc<dyn Kernel>),
     Fire(Arc<TokenState>),
     Nothing,
@@ -393,16 +419,15 @@ impl Due {
     /// # Safety
     /// The entry has just been taken out of the wheel, whose lock is held: its owner cannot go
     /// away before the lock is released.
-    unsafe fn of(entry: NonNull<Entry>) -> Self {
+    unsafe fn of(entry: NonNull<Entry>, wakes: &mut Wakes) -> Self {
         // SAFETY: the kind says which struct the entry is the first field of.
         unsafe {
             match entry.as_ref().key().kind() {
                 Kind::Request => {
                     let bounds: NonNull<Bounds> = entry.cast();
                     let Some(object) = bounds.as_ref().object() else { return Self::Nothing };
-                    let mut wakes = Wakes::new();
-                    object.end(bounds, standing::TIMED_OUT, &mut wakes);
-                    Self::Ended(object, wakes)
+                    object.end(bounds, standing::TIMED_OUT, wakes);
+                    Self::Ended(object)
                 }
                 Kind::Watch => {
                     let watch: NonNull<Watch> = entry.cast();
@@ -419,16 +444,15 @@ impl Due {
         }
     }
 
-    fn act(self) {
-        // A waker or a cancellation callback that panics must not end the timer.
+    fn act(self, wakes: &mut Wakes) {
+        // A waker's panic stays in `wakes`, or is caught here: it must not end the timer.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
-            Self::Ended(object, mut wakes) => object.finish(&mut wakes),
+            Self::Ended(object) => object.finish(wakes),
             Self::Tick(object) => {
-                let mut wakes = Wakes::new();
-                if object.tick(&mut wakes) {
+                if object.tick(wakes) {
                     TIMER.watch(Arc::clone(&object));
                 }
-                object.finish(&mut wakes);
+                object.finish(wakes);
             }
             Self::Fire(token) => token.fire(None),
             Self::Nothing => {}

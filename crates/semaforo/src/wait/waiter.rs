@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use super::list::Links;
+use crate::policy::MAX_LANES;
 use crate::primitive::{AtomicU8, Ordering, TrackedCell};
 
 /// What has become of a request, as its owner reads it.
@@ -16,7 +17,7 @@ use crate::primitive::{AtomicU8, Ordering, TrackedCell};
 /// | `GRANTED` | whoever granted it, under the lock; a task's grant, until claimed | `FINISHED`, `DORMANT` |
 /// | `DORMANT` | the watchdog, under the lock | `WAITING`, `FINISHED`, a failure |
 /// | `RETRY` | in barging mode, whoever released: units may be free, try again | `WAITING`, `FINISHED`, a failure |
-/// | `SERVED` | whoever granted it for good | `FINISHED` |
+/// | `SERVED`, `PASSED` | whoever granted it for good, or let it through | `FINISHED` |
 /// | `CANCELLED`, `TIMED_OUT`, `REFUSED`, `FAULTED` | whoever ended it, under the lock | `FINISHED` |
 /// | `FINISHED` | the owner, when it has its answer | |
 ///
@@ -35,7 +36,9 @@ pub(crate) mod standing {
     pub(crate) const REFUSED: u8 = 9;
     /// The policy panicked while it looked at this request.
     pub(crate) const FAULTED: u8 = 10;
-    pub(crate) const FINISHED: u8 = 11;
+    /// Let through without using anything up.
+    pub(crate) const PASSED: u8 = 11;
+    pub(crate) const FINISHED: u8 = 12;
 
     /// Whether this is an answer that nobody can take back.
     pub(crate) const fn is_final(standing: u8) -> bool {
@@ -48,8 +51,8 @@ pub(crate) mod standing {
 pub(crate) enum Place {
     /// None: not yet queued, or answered for good.
     Nowhere,
-    /// Its lane: it waits its turn.
-    Lane,
+    /// Its lane: it waits its turn. Remembered, because a policy might say another the next time.
+    Lane(Lane),
     /// The granted list: a task that has not claimed its grant.
     Granted,
     /// The granted list too, but in barging mode: a task told to try again.
@@ -58,6 +61,36 @@ pub(crate) enum Place {
     Deferred,
     /// None: its grant was taken back, and it is passed over until it is polled again.
     Dormant,
+}
+
+/// The number of a lane, as an enum so that a [`Place`] has one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    First,
+    Second,
+    Third,
+    Fourth,
+}
+
+const _: () = assert!(MAX_LANES == 4 && size_of::<Place>() == 1);
+
+impl Lane {
+    /// The lane of this number; the last one, if there is none.
+    #[inline]
+    pub(crate) const fn new(number: usize) -> Self {
+        match number {
+            0 => Self::First,
+            1 => Self::Second,
+            2 => Self::Third,
+            _ => Self::Fourth,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn number(self) -> usize {
+        self as usize
+    }
 }
 
 /// What the queue notes about a waiter. Touched only under the lock.
@@ -104,7 +137,7 @@ impl<A> Waiter<A> {
     pub(crate) fn new(ask: A) -> Self {
         let notes = Notes { place: Place::Nowhere, thread: false, detail: 0 };
         Self {
-            links: TrackedCell::new(Links::NONE),
+            links: TrackedCell::new(Links::uninit()),
             waker: TrackedCell::new(None),
             notes: TrackedCell::new(notes),
             standing: AtomicU8::new(standing::FRESH),
@@ -162,6 +195,20 @@ impl<A> Waiter<A> {
     pub(crate) unsafe fn notes<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
         // SAFETY: the lock makes this the only access.
         self.notes.look_mut(|notes| change(unsafe { &mut *notes }))
+    }
+
+    /// Prepares a fresh waiter to be queued for a task.
+    #[inline]
+    pub(crate) fn prepare_task(&self, waker: Waker) {
+        // SAFETY: nobody else knows a fresh waiter.
+        self.waker.look_mut(|own| unsafe { *own = Some(waker) });
+    }
+
+    /// Prepares a fresh waiter to be queued for the calling thread.
+    #[inline]
+    pub(crate) fn prepare_thread(&self) {
+        // SAFETY: nobody else knows a fresh waiter.
+        self.notes.look_mut(|notes| unsafe { (*notes).thread = true });
     }
 
     /// # Safety

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
-use crate::primitive::{MODELLED, thread_local};
+use crate::primitive::{MODELLED, constant_thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
 const BATCH: usize = if MODELLED { 2 } else { 32 };
@@ -22,11 +22,12 @@ pub(crate) struct Wakes {
     pub(crate) deferred: bool,
     /// The watchdog is to be armed.
     pub(crate) arm: bool,
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<Panic>,
     wakers: [MaybeUninit<Wake>; BATCH],
 }
 
-struct Wake {
+/// One wake-up that is owed to somebody.
+pub(crate) struct Wake {
     waker: Waker,
     thread: bool,
 }
@@ -50,9 +51,9 @@ impl Wakes {
 
     /// Adds a wake-up; the caller has seen that there is room.
     #[inline]
-    pub(crate) fn push(&mut self, waker: Option<Waker>, thread: bool) {
-        if let Some(waker) = waker {
-            self.wakers[self.len].write(Wake { waker, thread });
+    pub(crate) fn push(&mut self, wake: Option<Wake>) {
+        if let Some(wake) = wake {
+            self.wakers[self.len].write(wake);
             self.len += 1;
         }
     }
@@ -60,23 +61,37 @@ impl Wakes {
     /// Wakes everyone collected so far, whatever any of them does. No lock may be held.
     #[inline]
     pub(crate) fn wake(&mut self) {
-        let len = std::mem::take(&mut self.len);
-        for slot in &mut self.wakers[..len] {
-            // SAFETY: the first `len` slots were written, and `len` no longer counts this one.
-            let wake = unsafe { slot.assume_init_read() };
+        for index in 0..std::mem::take(&mut self.len) {
+            // SAFETY: the slots up to the length were written, and it no longer counts them.
+            let wake = unsafe { self.wakers[index].assume_init_read() };
             if let Some(panic) = wake.wake() {
                 self.panic.get_or_insert(panic);
             }
         }
     }
 
+    /// Whether there is more to do than to wake.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.deferred | self.arm
+    }
+
+    /// Whether a waker has panicked.
+    #[inline]
+    pub(crate) fn has_panic(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// The first panic of a waker, for a caller with more to do.
+    pub(crate) fn take_panic(&mut self) -> Option<Panic> {
+        self.panic.take()
+    }
+
     /// Lets the first panic of a waker reach the caller, unless the caller is panicking already.
     #[inline]
     pub(crate) fn resume_panic(&mut self) {
         if let Some(panic) = self.panic.take() {
-            if !std::thread::panicking() {
-                resume_unwind(panic);
-            }
+            resume(panic);
         }
     }
 }
@@ -88,72 +103,101 @@ impl Drop for Wakes {
     }
 }
 
-thread_local! {
-    static NESTING: Nesting = Nesting { waking: Cell::new(false), queue: RefCell::new(VecDeque::new()) };
+constant_thread_local! {
+    /// Whether a waker is being woken in this thread. It may resume its task on the spot, and that
+    /// task may release something and wake another: such wake-ups are owed until the first has
+    /// returned, instead of growing the stack.
+    static WAKING: Cell<Waking> = Cell::new(Waking::No);
 }
 
-/// What this thread is waking. A waker may resume its task on the spot, and that task may release
-/// something and wake another: these wake-ups queue here instead of growing the stack.
-struct Nesting {
-    waking: Cell<bool>,
-    queue: RefCell<VecDeque<Waker>>,
+constant_thread_local! {
+    static OWED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new());
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waking {
+    No,
+    Yes,
+    /// Yes, and there are wake-ups owed.
+    Owing,
+}
+
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 impl Wake {
     #[inline]
-    fn wake(self) -> Option<Box<dyn Any + Send>> {
-        let Wake { waker, thread } = self;
-        if thread {
+    pub(crate) fn task(waker: Option<Waker>) -> Option<Self> {
+        waker.map(|waker| Self { waker, thread: false })
+    }
+
+    #[inline]
+    pub(crate) fn thread(waker: Option<Waker>) -> Option<Self> {
+        waker.map(|waker| Self { waker, thread: true })
+    }
+
+    /// Wakes, whatever that does, and returns a panic. No lock may be held.
+    #[inline]
+    pub(crate) fn wake(self) -> Option<Panic> {
+        if self.thread {
             // Unparking a thread runs nobody's code.
-            waker.wake();
+            self.waker.wake();
             return None;
         }
-        let mut waker = Some(waker);
-        // Without thread-local storage (the thread is ending) nothing can be queued.
-        NESTING
-            .try_with(|nesting| nesting.wake(&mut waker))
-            .unwrap_or_else(|_| waker.take().and_then(wake_caught))
+        wake_task(self.waker)
     }
 }
 
-impl Nesting {
-    #[inline]
-    fn wake(&self, waker: &mut Option<Waker>) -> Option<Box<dyn Any + Send>> {
-        let waker = waker.take()?;
-        if self.waking.replace(true) {
-            self.queue.borrow_mut().push_back(waker);
-            return None;
-        }
-        let mut first = wake_caught(waker);
-        while let Some(next) = self.next() {
-            first = wake_caught(next).or(first);
-        }
-        self.waking.set(false);
-        first
+fn wake_task(waker: Waker) -> Option<Panic> {
+    if WAKING.with(Cell::get) != Waking::No {
+        owe(waker);
+        return None;
     }
+    WAKING.with(|waking| waking.set(Waking::Yes));
+    let mut panic = wake_caught(waker);
+    if WAKING.with(Cell::get) == Waking::Owing {
+        panic = panic.or(wake_owed());
+    }
+    WAKING.with(|waking| waking.set(Waking::No));
+    panic
+}
 
-    fn next(&self) -> Option<Waker> {
-        self.queue.borrow_mut().pop_front()
+#[cold]
+fn owe(waker: Waker) {
+    let mut waker = Some(waker);
+    if OWED.try_with(|owed| owed.borrow_mut().extend(waker.take())).is_ok() {
+        WAKING.with(|waking| waking.set(Waking::Owing));
     }
+    // A thread that is ending has lost its storage: at once is better than never.
+    waker.map(wake_caught);
 }
 
 #[inline]
-fn wake_caught(waker: Waker) -> Option<Box<dyn Any + Send>> {
+fn wake_caught(waker: Waker) -> Option<Panic> {
     catch_unwind(AssertUnwindSafe(|| waker.wake())).err()
 }
 
+/// Makes the wake-ups that this thread owes, and returns the first panic. Also called before it
+/// goes to sleep, which may be in the middle of a wake-up.
+#[cold]
+fn wake_owed() -> Option<Panic> {
+    let mut panic = None;
+    while let Ok(Some(waker)) = OWED.try_with(|owed| owed.borrow_mut().pop_front()) {
+        panic = panic.or(wake_caught(waker));
+    }
+    panic
+}
+
 /// Makes the wake-ups that this thread still owes to others, before it goes to sleep.
-pub(crate) fn wake_owed() {
-    let panic = NESTING.try_with(|nesting| {
-        let mut first = None;
-        while let Some(next) = nesting.next() {
-            first = wake_caught(next).or(first);
-        }
-        first
-    });
-    if let Ok(Some(panic)) = panic {
-        if !std::thread::panicking() {
-            resume_unwind(panic);
-        }
+pub(crate) fn settle_debts() {
+    if let Some(panic) = wake_owed() {
+        resume(panic);
+    }
+}
+
+/// A second panic while unwinding would end the process.
+#[cold]
+pub(crate) fn resume(panic: Panic) {
+    if !std::thread::panicking() {
+        resume_unwind(panic);
     }
 }

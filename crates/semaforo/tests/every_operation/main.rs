@@ -1,0 +1,64 @@
+//! Cases X: what holds for every operation that may wait, shown for every one of them.
+//!
+//! `subjects.rs` has the operations, `cases.rs` the cases; here they meet.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cases;
+mod subjects;
+
+macro_rules! every_case_for {
+    ($($module:ident: $subject:ident),* $(,)?) => {$(
+        mod $module {
+            use crate::cases;
+            use crate::subjects::$subject as Subject;
+
+            run! {
+                a_zero_timeout_ends_at_once,
+                a_deadline_in_the_past_ends_at_once,
+                the_longest_limit_is_no_limit,
+                a_limit_is_kept,
+                a_token_fired_before_ends_at_once,
+                cancelled_comes_before_timed_out,
+                an_available_resource_is_granted_whatever_the_bounds,
+                cancelling_ends_the_wait_and_leaves_no_trace,
+                an_unbounded_request_cannot_be_cancelled,
+                the_place_counts_from_the_first_poll,
+                dropping_gives_the_waker_back,
+                the_last_waker_is_the_one_that_is_woken,
+                a_dropped_grant_goes_to_the_next,
+                polling_after_the_end_panics,
+                short_attempts_leave_nothing_behind,
+            }
+        }
+    )*};
+}
+
+macro_rules! run {
+    ($($case:ident),* $(,)?) => {$(
+        #[test]
+        fn $case() {
+            cases::$case::<Subject>();
+        }
+    )*};
+}
+
+every_case_for! {
+    semaphore_acquire: Acquire,
+    barging_semaphore_acquire: BargingAcquire,
+    mutex_lock: Lock,
+    barging_mutex_lock: BargingLock,
+    rwlock_read: Read,
+    rwlock_write: Write,
+    barging_rwlock_write: BargingWrite,
+    reentrant_lock: LockForThread,
+    reentrant_lock_as: LockForKey,
+    latch_opened: Opened,
+    event_happened: Happened,
+    auto_event_happened: Signalled,
+    promise_get: Get,
+    parker_park: Park,
+    token_cancelled: Cancelled,
+    synchronizer_acquire: Own,
+}

@@ -1,0 +1,236 @@
+//! What may be sent and shared, and what may be a `static`.
+//!
+//! `Send` and `Sync` are written by hand in places, so each direction is checked: that they are
+//! there when they should be, and that they are not when they must not be.
+
+mod support;
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::{Arc, MutexGuard as StdGuard};
+
+use semaforo::policy::Exclusive;
+use semaforo::request::{Limited, Operation, Unlimited};
+use semaforo::sync::rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
+use semaforo::sync::{mutex, promise, reentrant, rwlock, semaphore};
+use semaforo::{
+    AutoEvent, CancelSource, CancelToken, Event, Held, Latch, Mutex, MutexGuard, OwnedMutexGuard,
+    OwnedPermit, OwnerKey, Parker, Permit, Promise, ReentrantGuard, ReentrantLock, Request, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, Semaphore, Synchronizer,
+};
+
+/// Asks whether a type implements a marker: the inherent constant hides the trait's, if its bound
+/// holds.
+struct Asked<T: ?Sized>(PhantomData<T>);
+
+trait Neither {
+    const SEND: bool = false;
+    const SYNC: bool = false;
+    const UNPIN: bool = false;
+}
+impl<T: ?Sized> Neither for Asked<T> {}
+
+impl<T: ?Sized + Send> Asked<T> {
+    const SEND: bool = true;
+}
+impl<T: ?Sized + Sync> Asked<T> {
+    const SYNC: bool = true;
+}
+impl<T: ?Sized + Unpin> Asked<T> {
+    const UNPIN: bool = true;
+}
+
+macro_rules! check {
+    ($($type:ty: $send:literal $sync:literal),* $(,)?) => {$(
+        assert_eq!(
+            (<Asked<$type>>::SEND, <Asked<$type>>::SYNC),
+            ($send, $sync),
+            "Send and Sync of {}", stringify!($type),
+        );
+    )*};
+}
+
+/// Both: an ordinary value.
+type Plain = u32;
+/// May be sent but not shared.
+type SendOnly = Cell<u32>;
+/// May be shared but not sent.
+type SyncOnly = StdGuard<'static, u32>;
+/// Neither.
+type Stuck = Rc<u32>;
+
+#[test]
+fn the_kinds_of_values_are_what_they_are_called() {
+    check! {
+        Plain: true true,
+        SendOnly: true false,
+        SyncOnly: false true,
+        Stuck: false false,
+    }
+}
+
+#[test]
+fn a_mutex_is_shared_if_its_value_can_be_sent() {
+    check! {
+        Mutex<Plain>: true true,
+        Mutex<SendOnly>: true true,
+        Mutex<SyncOnly>: false false,
+        Mutex<Stuck>: false false,
+        MutexGuard<'static, Plain>: true true,
+        MutexGuard<'static, SendOnly>: true false,
+        MutexGuard<'static, SyncOnly>: false false,
+        MutexGuard<'static, Stuck>: false false,
+        OwnedMutexGuard<Plain>: true true,
+        OwnedMutexGuard<SendOnly>: true false,
+        OwnedMutexGuard<Stuck>: false false,
+    }
+}
+
+#[test]
+fn a_read_write_lock_is_shared_if_its_value_can_be_sent_and_shared() {
+    check! {
+        RwLock<Plain>: true true,
+        RwLock<SendOnly>: true false,
+        RwLock<SyncOnly>: false false,
+        RwLock<Stuck>: false false,
+        RwLockReadGuard<'static, Plain>: true true,
+        RwLockReadGuard<'static, SendOnly>: false false,
+        RwLockReadGuard<'static, SyncOnly>: false false,
+        RwLockReadGuard<'static, Stuck>: false false,
+        RwLockWriteGuard<'static, Plain>: true true,
+        RwLockWriteGuard<'static, SendOnly>: false false,
+        RwLockWriteGuard<'static, SyncOnly>: false false,
+        RwLockWriteGuard<'static, Stuck>: false false,
+        OwnedRwLockReadGuard<Plain>: true true,
+        OwnedRwLockReadGuard<SendOnly>: false false,
+        OwnedRwLockWriteGuard<Plain>: true true,
+        OwnedRwLockWriteGuard<SendOnly>: false false,
+    }
+}
+
+#[test]
+fn a_reentrant_lock_keeps_a_threads_guard_on_its_thread() {
+    check! {
+        ReentrantLock<Plain>: true true,
+        ReentrantLock<SendOnly>: true true,
+        ReentrantLock<SyncOnly>: false false,
+        ReentrantLock<Stuck>: false false,
+        ReentrantGuard<'static, Plain>: false false,
+        ReentrantGuard<'static, SendOnly>: false false,
+        reentrant::KeyGuard<'static, Plain>: true true,
+        reentrant::OwnedKeyGuard<Plain>: true true,
+        reentrant::KeyGuard<'static, Stuck>: false false,
+        OwnerKey: true true,
+    }
+}
+
+#[test]
+fn a_promise_is_shared_if_its_outcome_can_be() {
+    check! {
+        Promise<Plain, Plain>: true true,
+        Promise<SendOnly, Plain>: true false,
+        Promise<Plain, SendOnly>: true false,
+        Promise<SyncOnly, Plain>: false false,
+        Promise<Stuck, Plain>: false false,
+    }
+}
+
+#[test]
+fn what_holds_no_value_goes_anywhere() {
+    check! {
+        Semaphore: true true,
+        Latch: true true,
+        Event: true true,
+        AutoEvent: true true,
+        Parker: true true,
+        CancelSource: true true,
+        CancelToken: true true,
+        Permit<'static>: true true,
+        OwnedPermit: true true,
+        Synchronizer<Exclusive>: true true,
+        Held<Exclusive, &'static Synchronizer<Exclusive>>: true true,
+    }
+}
+
+#[test]
+fn a_request_goes_where_its_object_may_be_used() {
+    check! {
+        Request<semaphore::Acquire<&'static Semaphore>>: true true,
+        Request<semaphore::Acquire<Arc<Semaphore>>, Limited>: true true,
+        Request<mutex::Lock<Plain, &'static Mutex<Plain>>>: true true,
+        Request<mutex::Lock<SendOnly, &'static Mutex<SendOnly>>>: true true,
+        Request<mutex::Lock<Stuck, &'static Mutex<Stuck>>>: false false,
+        Request<mutex::Lock<Stuck, Arc<Mutex<Stuck>>>, Limited>: false false,
+        Request<rwlock::Read<SendOnly, &'static RwLock<SendOnly>>>: false false,
+        Request<rwlock::Write<Plain, &'static RwLock<Plain>>, Limited>: true true,
+        Request<reentrant::Reenter<Plain, &'static ReentrantLock<Plain>, reentrant::OnThisThread>>:
+            false false,
+        Request<reentrant::Reenter<Plain, &'static ReentrantLock<Plain>, reentrant::Anywhere>>:
+            true true,
+        Request<promise::Get<'static, SendOnly, Plain>>: false false,
+        Request<promise::Get<'static, Plain, Plain>, Limited>: true true,
+    }
+}
+
+/// The queue points into a request, so it must stay where it is once it has been polled.
+#[test]
+fn a_request_is_pinned() {
+    let movable = [
+        <Asked<Request<semaphore::Acquire<&'static Semaphore>>>>::UNPIN,
+        <Asked<Request<semaphore::Acquire<Arc<Semaphore>>, Limited>>>::UNPIN,
+        <Asked<Semaphore>>::UNPIN,
+        <Asked<Mutex<Plain>>>::UNPIN,
+    ];
+    assert_eq!(movable, [false, false, true, true]);
+}
+
+static SEMAPHORE: Semaphore = Semaphore::new(1);
+static LARGEST: Semaphore = Semaphore::with_max(1, Semaphore::MAX_PERMITS);
+static BARGING: Semaphore = Semaphore::barging_with_max(1, 1);
+static MUTEX: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static BARGING_MUTEX: Mutex<u32> = Mutex::barging(0);
+static LOCK: RwLock<u32> = RwLock::new(0);
+static BARGING_LOCK: RwLock<u32> = RwLock::barging(0);
+static REENTRANT: ReentrantLock<Cell<u32>> = ReentrantLock::new(Cell::new(0));
+static LATCH: Latch = Latch::new(1);
+static EVENT: Event = Event::new();
+static SET: Event = Event::new_set();
+static AUTO: AutoEvent = AutoEvent::new_set();
+static PROMISE: Promise<u32, String> = Promise::new();
+static PARKER: Parker = Parker::new();
+static OWN: Synchronizer<Exclusive> = Synchronizer::new(Exclusive, Exclusive::initial(false));
+
+/// A request for a `static` can be named in full, and sent to a thread.
+fn send<O: Operation + Send + 'static>(request: Request<O, Unlimited>)
+where
+    semaforo::request::Output<O, Unlimited>: Send,
+{
+    support::Waiter::start_then(support::Kind::Blocking, request, drop).join();
+}
+
+#[test]
+fn everything_can_be_a_static() {
+    for semaphore in [&SEMAPHORE, &LARGEST, &BARGING] {
+        send(semaphore.acquire(1));
+        assert_eq!(semaphore.available(), 1);
+    }
+    MUTEX.lock().wait().push(1);
+    send(MUTEX.lock());
+    *BARGING_MUTEX.lock().wait() += 1;
+    *LOCK.write().wait() += 1;
+    send(LOCK.read());
+    *BARGING_LOCK.write().wait() += 1;
+    REENTRANT.lock().wait().unwrap().set(1);
+    LATCH.count_down();
+    EVENT.set();
+    PROMISE.set(1).unwrap();
+    PARKER.unpark();
+    send(LATCH.opened());
+    send(EVENT.happened());
+    send(SET.happened());
+    send(AUTO.happened());
+    send(PARKER.park());
+    send(OWN.acquire(()));
+    assert_eq!(PROMISE.get().wait(), Ok(&1));
+}
