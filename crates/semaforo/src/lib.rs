@@ -16,8 +16,10 @@ pub use sync::latch::Latch;
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};
 pub use sync::park::Parker;
 pub use sync::promise::{Promise, PromiseError};
-pub use sync::reentrant::{OwnerKey, ReentrantGuard, ReentrantLock};
-pub use sync::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use sync::reentrant::{KeyGuard, OwnedKeyGuard, OwnerKey, ReentrantGuard, ReentrantLock};
+pub use sync::rwlock::{
+    OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 pub use sync::semaphore::{OwnedPermit, Permit, Semaphore};
 pub use synchronizer::{Held, Synchronizer};
 pub use wait::cancel::{CancelSource, CancelToken};

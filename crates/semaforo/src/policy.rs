@@ -126,9 +126,9 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// How many lanes requests queue in, at most [`MAX_LANES`].
     const LANES: usize = 1;
 
-    /// That no function here panics, so that nobody need be ready for it.
+    /// Whether somebody has to be ready for a panic of these functions.
     #[doc(hidden)]
-    const NEVER_PANICS: bool = false;
+    const TRUST: Trust = Trust(false);
 
     /// The state after granting `ask`, or `None` if it has to wait.
     fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;
@@ -178,6 +178,19 @@ pub trait Policy: Copy + Send + Sync + 'static {
     fn barges(&self, state: u64) -> bool {
         let _ = state;
         false
+    }
+}
+
+/// That a policy never panics: a promise that only this crate can make.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Trust(bool);
+
+impl Trust {
+    pub(crate) const NEVER_PANICS: Self = Self(true);
+
+    pub(crate) const fn never_panics(self) -> bool {
+        self.0
     }
 }
 

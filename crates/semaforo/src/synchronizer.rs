@@ -81,6 +81,7 @@ impl<P: Policy> Synchronizer<P> {
     }
 
     /// Now or not at all. Fails while others wait, unless in barging mode.
+    #[must_use = "what is granted is given back when this is dropped"]
     pub fn try_acquire(&self, ask: P::Ask) -> Option<Held<P, &Self>> {
         self.acquire_or_not(ask).then(|| Held { synchronizer: self, ask })
     }
@@ -111,6 +112,12 @@ impl<P: Policy> Synchronizer<P> {
         }
         // SAFETY: the word has moved to that address.
         unsafe { &*Self::address(current) }.release(give)
+    }
+
+    /// [`release`](Self::release), for what concerns also those who wait behind somebody who was
+    /// told to try again.
+    pub(crate) fn release_and_look(&self, give: P::Give) -> Result<u64, P::Misuse> {
+        self.core().release_locked(give)
     }
 
     /// Lets everyone who waits now pass, without touching the state. Returns how many.

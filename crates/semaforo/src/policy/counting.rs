@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::Policy;
+use super::{Policy, Trust};
 
 /// Everyone passes once the count is zero. The state is the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Policy for Counting {
     type Refusal = Infallible;
     type Misuse = CountError;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, count: u64, (): ()) -> Option<u64> {

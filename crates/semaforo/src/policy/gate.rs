@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::Policy;
+use super::{Policy, Trust};
 
 /// Open or shut; while it is open everyone passes. The state is 1 when open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Policy for Gate {
     type Refusal = Infallible;
     type Misuse = Infallible;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {
@@ -59,7 +59,7 @@ impl Policy for Signalling {
     type Refusal = Infallible;
     type Misuse = Infallible;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{Policy, Refusal};
+use super::{Policy, Refusal, Trust};
 
 /// One owner at a time, who may hold many times over.
 ///
@@ -58,7 +58,7 @@ impl Policy for Owned {
     type Refusal = TooManyHolds;
     type Misuse = NotOwner;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, owner: Owner) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::{Policy, Refusal};
+use super::{Policy, Refusal, Trust};
 
 /// Any number of permits up to a maximum.
 ///
@@ -119,7 +119,7 @@ impl Policy for Permits {
     type Refusal = AcquireError;
     type Misuse = ReleaseError;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, permits: u32) -> Option<u64> {
@@ -236,7 +236,7 @@ impl Policy for Exclusive {
     type Refusal = Infallible;
     type Misuse = NotHeld;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

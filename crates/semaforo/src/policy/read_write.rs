@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::{Lanes, Policy};
+use super::{Lanes, Policy, Trust};
 
 /// Many readers or one writer.
 ///
@@ -74,7 +74,7 @@ impl Policy for ReadWrite {
     type Refusal = Infallible;
     type Misuse = NotSoleReader;
 
-    const NEVER_PANICS: bool = true;
+    const TRUST: Trust = Trust::NEVER_PANICS;
 
     const LANES: usize = 2;
 

@@ -82,11 +82,13 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks now, or not at all. Fails while others wait, unless barging.
     #[inline]
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.synchronizer.acquire_or_not(()).then(|| Guard::of(self))
     }
 
     /// [`try_lock`](Self::try_lock), for a guard that can go anywhere.
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock_owned(self: &Arc<Self>) -> Option<OwnedMutexGuard<T>> {
         self.synchronizer.acquire_or_not(()).then(|| Guard::of(Arc::clone(self)))
     }
@@ -177,9 +179,9 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> Guard<T, H> {
         Self { mutex, _value: PhantomData }
     }
 
-    /// The lock that is held.
-    pub fn mutex(&self) -> &Mutex<T> {
-        &self.mutex
+    /// The lock that is held. Not a method, because the value may have one of that name.
+    pub fn mutex(this: &Self) -> &Mutex<T> {
+        &this.mutex
     }
 }
 

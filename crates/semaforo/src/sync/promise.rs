@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::introspection;
@@ -11,6 +11,7 @@ use crate::policy::{Gate, Opening};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::request::{Operation, Request, sealed};
+use crate::wait::wake::resume;
 
 /// A result that somebody will provide: a value, a failure, or the news that there will be none.
 ///
@@ -168,7 +169,7 @@ impl<T, E> Promise<T, E> {
             }
         }
         if let Some(panic) = panic {
-            resume_unwind(panic);
+            resume(panic);
         }
         Ok(())
     }

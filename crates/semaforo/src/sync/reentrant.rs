@@ -19,6 +19,9 @@ use crate::wait::request::{Handle, Operation, Request, sealed};
 /// may hold several guards at a time, a guard gives `&T` only; put a `Cell` inside, or an atomic if
 /// keys are used.
 ///
+/// A request that waits is not re-entered: if an owner has two of them in the queue, with another's
+/// in between, the second is served in its turn.
+///
 /// ```
 /// use semaforo::ReentrantLock;
 /// use std::cell::Cell;
@@ -143,11 +146,13 @@ impl<T: ?Sized> ReentrantLock<T> {
     }
 
     /// Locks now for this thread, or not at all.
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock(&self) -> Option<ReentrantGuard<'_, T>> {
         self.try_for(this_thread(), OnThisThread(PhantomData))
     }
 
     /// Locks now for the key's owner, or not at all.
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock_as(&self, key: &OwnerKey) -> Option<KeyGuard<'_, T>>
     where
         T: Sync,
@@ -196,6 +201,18 @@ impl<T: ?Sized> ReentrantLock<T> {
     }
 
     introspection!();
+}
+
+impl<T: Default> Default for ReentrantLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for ReentrantLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
@@ -261,9 +278,9 @@ pub struct Guard<T: ?Sized, H: Handle<ReentrantLock<T>>, M> {
 }
 
 impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Guard<T, H, M> {
-    /// The lock that is held.
-    pub fn lock(&self) -> &ReentrantLock<T> {
-        &self.lock
+    /// The lock that is held. Not a method, because the value may have one of that name.
+    pub fn reentrant_lock(this: &Self) -> &ReentrantLock<T> {
+        &this.lock
     }
 }
 

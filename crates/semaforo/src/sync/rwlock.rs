@@ -99,14 +99,30 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Reads now, or not at all. Fails while others wait, unless barging.
     #[inline]
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.synchronizer.acquire_or_not(Access::Read).then(|| ReadGuard::of(self))
     }
 
     /// Writes now, or not at all. Fails while others wait, unless barging.
     #[inline]
+    #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.synchronizer.acquire_or_not(Access::Write).then(|| WriteGuard::of(self))
+    }
+
+    /// [`try_read`](Self::try_read), for a guard that can go anywhere.
+    #[must_use = "the lock is released when the guard is dropped"]
+    pub fn try_read_owned(self: &Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
+        let granted = self.synchronizer.acquire_or_not(Access::Read);
+        granted.then(|| ReadGuard::of(Arc::clone(self)))
+    }
+
+    /// [`try_write`](Self::try_write), for a guard that can go anywhere.
+    #[must_use = "the lock is released when the guard is dropped"]
+    pub fn try_write_owned(self: &Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
+        let granted = self.synchronizer.acquire_or_not(Access::Write);
+        granted.then(|| WriteGuard::of(Arc::clone(self)))
     }
 
     /// The value, without locking: nobody else can have it.
@@ -246,9 +262,9 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> ReadGuard<T, H> {
         Self { lock, _value: PhantomData }
     }
 
-    /// The lock that is held.
-    pub fn lock(&self) -> &RwLock<T> {
-        &self.lock
+    /// The lock that is held. Not a method, because the value may have one of that name.
+    pub fn rwlock(this: &Self) -> &RwLock<T> {
+        &this.lock
     }
 
     /// Becomes a writer, if this is the only reader.
@@ -285,9 +301,9 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> WriteGuard<T, H> {
         Self { lock, _value: PhantomData }
     }
 
-    /// The lock that is held.
-    pub fn lock(&self) -> &RwLock<T> {
-        &self.lock
+    /// The lock that is held. Not a method, because the value may have one of that name.
+    pub fn rwlock(this: &Self) -> &RwLock<T> {
+        &this.lock
     }
 
     /// Becomes a reader, with no writer in between. Readers that wait come in too: the write has

@@ -120,12 +120,14 @@ impl Semaphore {
 
     /// Takes so many permits now, or none. Takes none while others wait, unless barging.
     #[inline]
+    #[must_use = "permits are given back when this is dropped"]
     pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_>> {
         let granted = self.synchronizer.acquire_or_not(permits);
         granted.then(|| PermitOf { semaphore: self, permits })
     }
 
     /// [`try_acquire`](Self::try_acquire), for a permit that can go anywhere.
+    #[must_use = "permits are given back when this is dropped"]
     pub fn try_acquire_owned(self: &Arc<Self>, permits: u32) -> Option<OwnedPermit> {
         let granted = self.synchronizer.acquire_or_not(permits);
         granted.then(|| PermitOf { semaphore: Arc::clone(self), permits })
@@ -155,7 +157,7 @@ impl Semaphore {
     /// can be given back.
     pub fn close(&self) {
         // Closing is always possible.
-        let _ = self.synchronizer.release(Giving::Close);
+        let _ = self.synchronizer.release_and_look(Giving::Close);
     }
 
     /// Whether it was closed.

@@ -11,9 +11,9 @@ use super::kernel::Kernel;
 use super::timer::{Entry, TIMER, epoch, nanoseconds, saturating_nanoseconds};
 use crate::primitive::{TrackedCell, now};
 
-/// The bounds of one request. They become visible to the timer and to a token when the request
-/// joins a queue ([`register`](Self::register)) and are invisible again after
-/// [`unregister`](Self::unregister).
+/// The bounds of one request. They become visible to its tokens just before the request joins a
+/// queue ([`register`](Self::register)), to the timer just after ([`arm`](Self::arm)), and are
+/// invisible again after [`unregister`](Self::unregister).
 ///
 /// - `entry` belongs to the timer's lock, `link` to the lock of the first token. Until the request
 ///   joins a queue the entry keeps the limit that counts from there, in nanoseconds.
@@ -38,11 +38,11 @@ const NO_LIMIT: u64 = u64::MAX;
 
 #[derive(Debug)]
 enum Stage {
-    /// Not queued yet. The deadline in nanoseconds since the epoch, `u64::MAX` for none.
+    /// Not registered yet. The deadline in nanoseconds since the epoch, `u64::MAX` for none.
     Before(u64),
-    /// The object on whose queue the request stands. Counted, because a token or the timer may come
+    /// The object on whose queue the request stands, or is about to. Counted, because a token or the timer may come
     /// for a leaked request whose object has been dropped.
-    Queued(Arc<dyn Kernel>),
+    Registered(Arc<dyn Kernel>),
 }
 
 /// When a request that cannot be granted now has to end.
@@ -99,7 +99,7 @@ impl Bounds {
         // SAFETY: the stage is changed only by the owner, who is here.
         self.stage.look(|stage| match unsafe { &*stage } {
             Stage::Before(at) => *at,
-            Stage::Queued(_) => u64::MAX,
+            Stage::Registered(_) => u64::MAX,
         })
     }
 
@@ -139,14 +139,17 @@ impl Bounds {
     /// a token that fires finds it in the queue, or it finds the token fired before it queues.
     ///
     /// # Safety
-    /// The bounds are pinned beside a waiter that will be queued on `object` or nowhere, are not
-    /// registered, and are unregistered before their memory is used otherwise. No lock is held.
+    /// The bounds are pinned beside a waiter that will be queued on `object` or nowhere, and are
+    /// unregistered before their memory is used otherwise. No lock is held.
     pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>) {
         // SAFETY: pinned, hence alive; shared access only.
         let bounds = unsafe { this.as_ref() };
+        // A policy that panicked may have left it registered, and the owner tries again.
+        // SAFETY: passed on from the caller.
+        unsafe { Self::unregister(this) };
         // SAFETY: not registered, so the owner is alone.
         unsafe {
-            bounds.stage.look_mut(|stage| *stage = Stage::Queued(object));
+            bounds.stage.look_mut(|stage| *stage = Stage::Registered(object));
             bounds.link.look_mut(|link| (*link).write(Link::UNLINKED));
         }
         bounds.entry.set_aside(0);
@@ -187,7 +190,7 @@ impl Bounds {
 
     fn is_registered(&self) -> bool {
         // SAFETY: only the owner, who is here, changes the stage.
-        self.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Queued(_)))
+        self.stage.look(|stage| matches!(unsafe { &*stage }, Stage::Registered(_)))
     }
 
     fn has_token(&self) -> bool {
@@ -225,14 +228,14 @@ impl Bounds {
         }
     }
 
-    /// The object on whose queue the request stands.
+    /// The object on whose queue the request stands, or is about to.
     ///
     /// # Safety
     /// The caller is a third party and holds the lock through which it came.
     pub(crate) unsafe fn object(&self) -> Option<Arc<dyn Kernel>> {
         // SAFETY: the owner wrote it before it registered.
         self.stage.look(|stage| match unsafe { &*stage } {
-            Stage::Queued(object) => Some(Arc::clone(object)),
+            Stage::Registered(object) => Some(Arc::clone(object)),
             Stage::Before(_) => None,
         })
     }

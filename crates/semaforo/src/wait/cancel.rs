@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError, Weak};
@@ -58,6 +59,8 @@ pub(crate) struct TokenState {
     gate: Synchronizer<Gate>,
     registry: Mutex<Registry>,
     me: Weak<TokenState>,
+    /// The timer points to the entry, also while the token is dropped.
+    _pinned: PhantomPinned,
 }
 
 #[derive(Default)]
@@ -140,6 +143,7 @@ impl TokenState {
             gate: Synchronizer::new(Gate, 0),
             registry: Mutex::new(Registry::default()),
             me: me.clone(),
+            _pinned: PhantomPinned,
         })
     }
 
@@ -250,7 +254,7 @@ impl CancelSource {
 
     /// Fires: every request that waits with one of this source's tokens, or of its children's, has
     /// left its queue, and its followers have been let through, when this returns. Firing again
-    /// does nothing.
+    /// does nothing, and does not wait for the first.
     ///
     /// # Panics
     /// With the panic of a waker, after everyone else has been woken.
@@ -268,6 +272,9 @@ impl CancelSource {
 
     /// Fires after this time, unless it has fired, or all its tokens are gone, by then. Asking
     /// again replaces the time.
+    ///
+    /// It fires on the timer's thread, which also runs the wakers of tasks that time out there: a
+    /// waker that blocks must not wait for such a token. (It may wait with a limit.)
     pub fn cancel_after(&self, delay: Duration) {
         let at = nanoseconds(now()).saturating_add(saturating_nanoseconds(delay));
         let state = &self.token.state;

@@ -1,5 +1,4 @@
-//! The queue of one contended object: who waits, who was granted and has not claimed it yet, and
-//! the grant loop.
+//! One contended object: its lock, and how requests join and leave its queue.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -191,7 +190,7 @@ impl<P: Policy> Core<P> {
         queue.lanes[..P::LANES].iter().any(|lane| {
             // SAFETY: called under the lock; what is in a lane is alive.
             lane.front().is_some_and(|head| unsafe {
-                head.as_ref().notes(|notes| notes.detail >= OVERTAKEN_AT_MOST)
+                head.as_ref().notes(|notes| notes.number() >= OVERTAKEN_AT_MOST)
             })
         })
     }
@@ -402,10 +401,9 @@ impl<P: Policy> Core<P> {
                     queue.deferred.remove(waiter);
                     Visit::Stands(own.notes(|notes| {
                         notes.place = Place::Nowhere;
-                        if notes.detail == standing::GRANTED {
-                            standing::SERVED
-                        } else {
-                            notes.detail
+                        match notes.number() {
+                            standing::GRANTED => standing::SERVED,
+                            answer => answer,
                         }
                     }))
                 }
@@ -513,7 +511,7 @@ impl<P: Policy> Core<P> {
                 Place::Lane(_) => return None,
                 Place::Granted => true,
                 Place::Deferred => {
-                    let answer = own.notes(|notes| notes.detail);
+                    let answer = own.notes(|notes| notes.number());
                     matches!(answer, standing::GRANTED | standing::SERVED)
                 }
                 Place::Nudged | Place::Dormant | Place::Nowhere => false,
@@ -538,8 +536,9 @@ impl<P: Policy> Core<P> {
         self.release_locked(give)
     }
 
+    /// [`release`](Self::release), which looks at the queue even if it seems not to matter.
     #[inline(never)]
-    fn release_locked(&self, give: P::Give) -> Result<u64, P::Misuse> {
+    pub(crate) fn release_locked(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let mut locked = self.lock();
         let before = locked.state;
         locked.state = self.policy.release(before, give)? & STATE;
@@ -578,6 +577,8 @@ impl<P: Policy> Kernel for Core<P> {
 
     fn tick(&self, wakes: &mut Wakes) -> bool {
         self.lock().change(|core, queue, state| {
+            // Until the end, in case the policy panics.
+            queue.armed = false;
             core.take_back(queue, state, wakes);
             queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
             wakes.arm = false;
@@ -587,8 +588,8 @@ impl<P: Policy> Kernel for Core<P> {
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        wakes.wake();
-        if wakes.has_more() {
+        self.arm_and_wake(wakes);
+        if wakes.deferred {
             self.finish_more(wakes);
         }
     }

@@ -5,18 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::core::{Core, Locked};
 use super::kernel::Kernel;
 use super::queue::Queue;
-use super::waiter::{Notes, Place, Pointer, standing};
+use super::waiter::{Place, Pointer, standing};
 use super::wake::{Wake, Wakes, resume};
 use crate::policy::Policy;
 use crate::primitive::MODELLED;
 
 /// How often a barging mode lets newcomers overtake the same waiter after waking it.
 pub(super) const OVERTAKEN_AT_MOST: u8 = if MODELLED { 1 } else { 4 };
-
-/// The detail of a waiter in a lane, overtaken so many times more.
-fn overtaken(detail: u8, more: u8) -> u8 {
-    ((detail & !Notes::SEEN) + more).min(OVERTAKEN_AT_MOST)
-}
 
 /// What came of handing over to the first in line.
 enum HandOver {
@@ -47,11 +42,13 @@ impl<P: Policy> Core<P> {
     #[inline(never)]
     fn settle_and_wake_many(
         &self,
-        mut locked: Locked<'_, P>,
+        locked: Locked<'_, P>,
         given: Option<P::Give>,
         first: Option<Wake>,
     ) {
         let mut wakes = Wakes::new();
+        // Unwinding must release the lock before it wakes anybody.
+        let mut locked = locked;
         wakes.push(first);
         locked.change(|core, queue, state| core.settle(queue, state, given, &mut wakes));
         drop(locked);
@@ -67,7 +64,7 @@ impl<P: Policy> Core<P> {
         state: &mut u64,
         given: Option<P::Give>,
     ) -> HandOver {
-        if !P::NEVER_PANICS || self.barging() {
+        if !P::TRUST.never_panics() || self.barging() {
             return HandOver::First(None);
         }
         let Some((lane, head)) = self.head(queue, *state, given) else {
@@ -121,7 +118,7 @@ impl<P: Policy> Core<P> {
         given: Option<P::Give>,
         wakes: &mut Wakes,
     ) {
-        if P::NEVER_PANICS {
+        if P::TRUST.never_panics() {
             self.settle_heads(queue, state, given, wakes, &mut None);
         } else {
             self.settle_caught(queue, state, given, wakes);
@@ -196,7 +193,7 @@ impl<P: Policy> Core<P> {
                         // Something was given, but not enough for the head: newcomers may have
                         // had it.
                         if given.is_some() && self.barging() {
-                            head.as_ref().notes(|notes| notes.detail = overtaken(notes.detail, 1));
+                            head.as_ref().notes(|notes| notes.overtaken(1, OVERTAKEN_AT_MOST));
                         }
                         return;
                     }
@@ -237,7 +234,7 @@ impl<P: Policy> Core<P> {
             if wakes.is_full() {
                 waiter.as_ref().notes(|notes| {
                     notes.place = Place::Deferred;
-                    notes.detail = standing;
+                    notes.set_number(standing);
                 });
                 queue.deferred.push_back(waiter);
                 wakes.deferred = true;
@@ -264,7 +261,7 @@ impl<P: Policy> Core<P> {
             if standing == standing::GRANTED {
                 own.notes(|notes| {
                     notes.place = Place::Granted;
-                    notes.detail = 0;
+                    notes.set_number(0);
                 });
                 queue.granted.push_back(waiter);
                 let waker = own.swap_waker(None);
@@ -309,7 +306,7 @@ impl<P: Policy> Core<P> {
             let own = waiter.as_ref();
             let thread = own.notes(|notes| {
                 notes.place = Place::Nudged;
-                notes.detail &= !Notes::SEEN;
+                notes.forget_seen();
                 notes.thread
             });
             if thread {
@@ -338,6 +335,9 @@ impl<P: Policy> Core<P> {
         unsafe {
             let own = waiter.as_ref();
             let tried = self.detach(queue, waiter) == Place::Nudged;
+            // Until it stands otherwise: this is its owner, who must not look again if the policy
+            // panics.
+            own.stand(standing::FAULTED);
             if let Some(next) = self.policy.acquire(*state, own.ask) {
                 *state = next;
                 // In barging mode the next one may have what is left.
@@ -345,12 +345,13 @@ impl<P: Policy> Core<P> {
                 return standing::SERVED;
             }
             if self.policy.expel(*state).is_some() {
+                self.settle(queue, state, None, wakes);
                 return standing::REFUSED;
             }
             let lane = self.lane(own.ask);
             own.notes(|notes| {
                 notes.place = Place::Lane(lane);
-                notes.detail = overtaken(notes.detail, u8::from(tried));
+                notes.overtaken(u8::from(tried), OVERTAKEN_AT_MOST);
             });
             own.stand(standing::WAITING);
             queue.lanes[lane.number()].push_front(waiter);
@@ -445,8 +446,11 @@ impl<P: Policy> Core<P> {
                 // A thread that was told to try again is already on its way, and will see for
                 // itself.
                 Place::Nudged if thread => return,
-                // A grant wins.
-                Place::Granted | Place::Deferred | Place::Nowhere => return,
+                // A grant wins, unless it is taken back.
+                Place::Granted | Place::Deferred => {
+                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                }
+                Place::Nowhere => return,
                 Place::Lane(_) | Place::Nudged | Place::Dormant => {}
             }
             core.detach(queue, waiter);
@@ -471,29 +475,34 @@ impl<P: Policy> Core<P> {
                 if own.notes(|notes| notes.see_granted()) {
                     continue;
                 }
+                if wakes.is_full() {
+                    return;
+                }
+                let ask = own.ask;
                 let place = self.detach(queue, waiter);
-                own.notes(|notes| notes.place = Place::Dormant);
-                queue.dormant += 1;
-                own.stand(standing::DORMANT);
-                let given = if place == Place::Granted { self.undo(state, own.ask) } else { None };
+                match own.notes(|notes| notes.late_end()) {
+                    Some(end) => wakes.push(self.tell(waiter, false, end)),
+                    None => {
+                        own.notes(|notes| notes.place = Place::Dormant);
+                        queue.dormant += 1;
+                        own.stand(standing::DORMANT);
+                    }
+                }
+                let given = if place == Place::Granted { self.undo(state, ask) } else { None };
                 self.settle(queue, state, given, wakes);
             }
         }
     }
 
-    /// What [`finish`](Kernel::finish) seldom has to do: arm the watchdog, tell those who found no
-    /// room in the batch.
+    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
     #[cold]
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
-        if std::mem::take(&mut wakes.arm) {
-            self.arm();
-        }
         while std::mem::take(&mut wakes.deferred) {
             self.lock().change(|core, queue, state| {
                 while let Some(waiter) = queue.deferred.front().filter(|_| !wakes.is_full()) {
                     // SAFETY: the lock is held, and what is in a list is alive.
                     unsafe {
-                        let answer = waiter.as_ref().notes(|notes| notes.detail);
+                        let answer = waiter.as_ref().notes(|notes| notes.number());
                         core.detach(queue, waiter);
                         core.answer(queue, waiter, answer, wakes);
                     }
@@ -501,10 +510,16 @@ impl<P: Policy> Core<P> {
                 wakes.deferred = !queue.deferred.is_empty();
                 core.settle(queue, state, None, wakes);
             });
-            wakes.wake();
+            self.arm_and_wake(wakes);
         }
+    }
+
+    /// Arms the watchdog first: a waker may wait for what somebody else was granted.
+    #[inline]
+    pub(super) fn arm_and_wake(&self, wakes: &mut Wakes) {
         if std::mem::take(&mut wakes.arm) {
             self.arm();
         }
+        wakes.wake();
     }
 }

@@ -13,8 +13,8 @@ pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     /// Ends the request that has these bounds, if it still waits, and lets its followers through.
     ///
     /// # Safety
-    /// The bounds are alive, and stay so until this returns. They are beside a waiter that was
-    /// queued on this object.
+    /// The bounds are alive, and stay so until this returns. They are beside a waiter that
+    /// was queued on this object, or is going to be.
     unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes);
 
     /// Looks for grants left unclaimed; false if there is nothing left to watch.

@@ -10,7 +10,7 @@
 //!
 //! # Who completes a request
 //!
-//! Never the waiter. Whoever changes the state (a release, a withdrawal, a token, the timer, the
+//! Never the waiter (but for the barging mode, below). Whoever changes the state (a release, a withdrawal, a token, the timer, the
 //! watchdog) takes the lock, changes the state, and runs the grant loop: it looks at the head of
 //! the lane whose turn it is and, if the policy agrees, takes the units *for* the waiter and
 //! answers it. When the waiter wakes up, what it asked for is already its own.
@@ -19,6 +19,9 @@
 //! polls and claims it. Dropping the request passes the grant on. If a task does not come while
 //! others wait, the watchdog marks the grant at one tick and takes it back at the next; the waiter
 //! goes dormant, and stands first again when it is polled.
+//!
+//! In barging mode a release leaves its units for anybody, and only tells the first in line to try
+//! again, one waiter at a time, until one has come too late too often.
 //!
 //! # What is called when
 //!
@@ -49,4 +52,4 @@ mod queue;
 pub(crate) mod request;
 pub(crate) mod timer;
 mod waiter;
-mod wake;
+pub(crate) mod wake;

@@ -577,6 +577,9 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
             let operation = ManuallyDrop::take(&mut (*this.as_ptr()).operation);
             if standing != standing::FRESH {
                 Self::withdraw(this, operation.synchronizer().core());
+            } else {
+                // The policy may have panicked after the request had registered.
+                Self::unregister(this);
             }
         }
     }

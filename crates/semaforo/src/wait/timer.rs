@@ -6,6 +6,7 @@
 //! when the present reaches its slot.
 
 use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -336,20 +337,19 @@ impl Timer {
         entry: NonNull<Entry>,
         nanoseconds: u64,
     ) {
+        if !wheel.started && !MODELLED {
+            std::thread::Builder::new()
+                .name("semaforo-timer".into())
+                .spawn(|| self.run())
+                .expect("the timer thread could not be started");
+            wheel.started = true;
+        }
         let time = milliseconds(nanoseconds);
         // SAFETY: passed on from the caller.
         unsafe { wheel.insert(entry, time) };
         if time < wheel.wakes_at {
             wheel.wakes_at = time;
-            if wheel.started {
-                self.changed.notify_one();
-            } else if !MODELLED {
-                std::thread::Builder::new()
-                    .name("semaforo-timer".into())
-                    .spawn(|| self.run())
-                    .expect("the timer thread could not be started");
-                wheel.started = true;
-            }
+            self.changed.notify_one();
         }
     }
 
@@ -362,8 +362,8 @@ impl Timer {
         unsafe { self.lock().remove(entry) };
     }
 
-    /// Looks after an object: its [`Kernel::tick`] is called after `nanoseconds`, and again for as
-    /// long as it wants.
+    /// Looks after an object: its [`Kernel::tick`] is called after its interval, and again for as long
+    /// as it wants.
     pub(crate) fn watch(&'static self, object: Arc<dyn Kernel>) {
         let watch = NonNull::from(object.watch());
         let at = nanoseconds(now()).saturating_add(object.interval());
@@ -395,14 +395,18 @@ impl Timer {
 
     /// Acts on one entry whose time comes before this millisecond; false if there is none.
     pub(crate) fn act(&self, present: u64) -> bool {
-        let mut wheel = self.lock();
-        let Some(entry) = wheel.pop(present) else { return false };
-        let mut wakes = Wakes::new();
-        // SAFETY: the entry was in the wheel until now, and the lock is held.
-        let due = unsafe { Due::of(entry, &mut wakes) };
-        drop(wheel);
-        due.act(&mut wakes);
-        true
+        // Neither a waker's panic nor a policy's may end the timer.
+        let acted = catch_unwind(AssertUnwindSafe(|| {
+            let mut wakes = Wakes::new();
+            let mut wheel = self.lock();
+            let Some(entry) = wheel.pop(present) else { return false };
+            // SAFETY: the entry was in the wheel until now, and the lock is held.
+            let due = unsafe { Due::of(entry, &mut wakes) };
+            drop(wheel);
+            due.act(&mut wakes);
+            true
+        }));
+        acted.unwrap_or(true)
     }
 }
 
@@ -445,8 +449,7 @@ impl Due {
     }
 
     fn act(self, wakes: &mut Wakes) {
-        // A waker's panic stays in `wakes`, or is caught here: it must not end the timer.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match self {
+        match self {
             Self::Ended(object) => object.finish(wakes),
             Self::Tick(object) => {
                 if object.tick(wakes) {
@@ -456,6 +459,6 @@ impl Due {
             }
             Self::Fire(token) => token.fire(None),
             Self::Nothing => {}
-        }));
+        }
     }
 }

@@ -99,21 +99,61 @@ pub(crate) struct Notes {
     pub(crate) place: Place,
     /// A blocked thread rather than a task: what it is granted is final.
     pub(crate) thread: bool,
-    /// In a lane: how often it was told to try again and came too late (barging mode).
-    /// On the granted list: that too, and whether the watchdog has seen it there.
-    /// On the deferred list: the standing that it is to be told.
-    pub(crate) detail: u8,
+    /// A number: in a lane and on the granted list, how often it was told to try again and came too
+    /// late (barging mode); on the deferred list, the standing that it is to be told. And flags.
+    detail: u8,
 }
 
 impl Notes {
-    /// In the detail of a waiter on the granted list: the watchdog has seen it there.
-    pub(crate) const SEEN: u8 = 0x80;
+    /// In the detail: the number that the place explains.
+    const NUMBER: u8 = 0x0f;
+    /// In the detail, on the granted or the deferred list: a token fired after the grant.
+    const CANCELLED_LATE: u8 = 0x10;
+    /// The same, for the time limit.
+    const TIMED_OUT_LATE: u8 = 0x20;
+    /// In the detail, on the granted list: the watchdog has seen it there.
+    const SEEN: u8 = 0x80;
+
+    pub(crate) fn number(&self) -> u8 {
+        self.detail & Self::NUMBER
+    }
+
+    /// Sets the number, and keeps what came too late.
+    #[inline]
+    pub(crate) fn set_number(&mut self, number: u8) {
+        self.detail = self.detail & (Self::CANCELLED_LATE | Self::TIMED_OUT_LATE) | number;
+    }
+
+    /// Counts how often a waiter in a lane was overtaken.
+    pub(crate) fn overtaken(&mut self, more: u8, at_most: u8) {
+        self.detail = (self.number() + more).min(at_most);
+    }
 
     /// Notes that the watchdog sees this waiter on the granted list; true the first time.
     pub(crate) fn see_granted(&mut self) -> bool {
         let first = self.detail & Self::SEEN == 0;
         self.detail |= Self::SEEN;
         first
+    }
+
+    pub(crate) fn forget_seen(&mut self) {
+        self.detail &= !Self::SEEN;
+    }
+
+    /// Notes an end that came after the grant, in case that is taken back. The first one counts.
+    pub(crate) fn end_late(&mut self, cancelled: bool) {
+        if self.late_end().is_none() {
+            self.detail |= if cancelled { Self::CANCELLED_LATE } else { Self::TIMED_OUT_LATE };
+        }
+    }
+
+    /// How the request ends if its grant is taken back.
+    pub(crate) fn late_end(&self) -> Option<u8> {
+        if self.detail & Self::CANCELLED_LATE != 0 {
+            Some(standing::CANCELLED)
+        } else {
+            (self.detail & Self::TIMED_OUT_LATE != 0).then_some(standing::TIMED_OUT)
+        }
     }
 }
 

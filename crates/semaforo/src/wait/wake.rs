@@ -12,12 +12,16 @@ use crate::primitive::{MODELLED, constant_thread_local};
 /// How many wake-ups are collected under a lock before it has to be let go.
 const BATCH: usize = if MODELLED { 2 } else { 32 };
 
+const _: () = assert!(BATCH <= u32::BITS as usize);
+
 /// Wake-ups collected under a lock, to be made once it is released.
 ///
 /// What is always looked at comes first, on one cache line.
 #[repr(C)]
 pub(crate) struct Wakes {
     len: usize,
+    /// Which of the slots are threads'.
+    threads: u32,
     /// Somebody was answered but found no room here: collect again after waking these.
     pub(crate) deferred: bool,
     /// The watchdog is to be armed.
@@ -37,6 +41,7 @@ impl Wakes {
     pub(crate) fn new() -> Self {
         Self {
             len: 0,
+            threads: 0,
             deferred: false,
             arm: false,
             panic: None,
@@ -53,27 +58,33 @@ impl Wakes {
     #[inline]
     pub(crate) fn push(&mut self, wake: Option<Wake>) {
         if let Some(wake) = wake {
+            self.threads |= u32::from(wake.thread) << self.len;
             self.wakers[self.len].write(wake);
             self.len += 1;
         }
     }
 
-    /// Wakes everyone collected so far, whatever any of them does. No lock may be held.
+    /// Wakes everyone collected so far, whatever any of them does; threads first, because a waker
+    /// may block. No lock may be held.
     #[inline]
     pub(crate) fn wake(&mut self) {
-        for index in 0..std::mem::take(&mut self.len) {
-            // SAFETY: the slots up to the length were written, and it no longer counts them.
-            let wake = unsafe { self.wakers[index].assume_init_read() };
-            if let Some(panic) = wake.wake() {
-                self.panic.get_or_insert(panic);
-            }
+        let len = std::mem::take(&mut self.len);
+        let threads = std::mem::take(&mut self.threads);
+        if threads != 0 {
+            (0..len)
+                .filter(|index| threads >> index & 1 == 1)
+                .for_each(|index| self.wake_at(index));
         }
+        (0..len).filter(|index| threads >> index & 1 == 0).for_each(|index| self.wake_at(index));
     }
 
-    /// Whether there is more to do than to wake.
     #[inline]
-    pub(crate) fn has_more(&self) -> bool {
-        self.deferred | self.arm
+    fn wake_at(&mut self, index: usize) {
+        // SAFETY: called once for each slot that was written.
+        let wake = unsafe { self.wakers[index].assume_init_read() };
+        if let Some(panic) = wake.wake() {
+            self.panic.get_or_insert(panic);
+        }
     }
 
     /// Whether a waker has panicked.
