@@ -20,7 +20,7 @@ fn two() -> (Arc<Semaphore>, Asking, Asking) {
 /// Two threads fight for a lock: nobody is inside with the other, and both come in.
 #[test]
 fn mutual_exclusion_of_two() {
-    explore_within(3, || {
+    explore_within(5, || {
         let (mutex, witness) = race(
             (Mutex::barging(()), Witness::new()),
             [
@@ -41,7 +41,7 @@ fn mutual_exclusion_of_two() {
 /// Three fight, one of them a task.
 #[test]
 fn mutual_exclusion_of_three() {
-    explore_within(1, || {
+    explore_within(3, || {
         let (mutex, witness) = race(
             (Mutex::barging(()), Witness::new()),
             [
@@ -66,7 +66,7 @@ fn mutual_exclusion_of_three() {
 /// A task is told to try again while a newcomer comes: both have the permit in some order.
 #[test]
 fn nudge_against_a_newcomer() {
-    explore_within(3, || {
+    explore_within(4, || {
         let semaphore = Arc::new(Semaphore::barging(0));
         let task = Task::queued(semaphore.acquire_owned(1));
         race(
@@ -86,7 +86,7 @@ fn nudge_against_a_newcomer() {
 /// A thread is told to try again while somebody else only tries.
 #[test]
 fn nudge_of_a_thread_against_trying() {
-    explore_within(2, || {
+    explore_within(3, || {
         let semaphore = race(
             Semaphore::barging(0),
             [
@@ -133,7 +133,7 @@ fn two_releasers_and_two_tasks() {
 /// A task comes to try again while the watchdog passes it over for the next one.
 #[test]
 fn nudge_taken_back_against_poll() {
-    explore(|| {
+    explore_within(4, || {
         let (semaphore, first, second) = two();
         semaphore.release(1).unwrap();
         race(
@@ -176,7 +176,7 @@ fn nudge_against_cancel() {
 /// A thread that may have been told to try again is cancelled.
 #[test]
 fn nudge_of_a_thread_against_cancel() {
-    explore_within(2, || {
+    explore_within(3, || {
         let (semaphore, _) = race(
             (Semaphore::barging(0), CancelSource::new()),
             [
@@ -195,7 +195,7 @@ fn nudge_of_a_thread_against_cancel() {
 /// Readers and a writer fight: nobody writes while another is inside, and all come in.
 #[test]
 fn readers_and_a_writer() {
-    explore_within(1, || {
+    explore_within(3, || {
         let (lock, witness) = race(
             (RwLock::barging(()), Witness::new()),
             [

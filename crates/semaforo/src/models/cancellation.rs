@@ -12,7 +12,7 @@ use crate::{CancelSource, Semaphore, WaitError};
 /// or the permit is free.
 #[test]
 fn grant_against_cancel_of_a_thread() {
-    explore_within(2, || {
+    explore_within(4, || {
         let (semaphore, source) = race(
             (Semaphore::new(0), CancelSource::new()),
             [
@@ -51,7 +51,7 @@ fn grant_against_cancel_of_a_task() {
 /// The same, and the task polls at the same time.
 #[test]
 fn grant_against_cancel_of_a_task_that_polls() {
-    explore_within(2, || {
+    explore_within(3, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
@@ -112,7 +112,7 @@ fn registering_a_task_against_fire() {
 /// A child is made of a token, and a thread waits with the child, while the parent fires.
 #[test]
 fn a_child_against_fire() {
-    explore_within(3, || {
+    explore(|| {
         let (semaphore, source) = race(
             (Semaphore::new(0), CancelSource::new()),
             [
@@ -132,7 +132,7 @@ fn a_child_against_fire() {
 /// A request with two tokens, either of which may fire while it registers with both.
 #[test]
 fn two_tokens_against_fire() {
-    explore_within(3, || {
+    explore(|| {
         let sources = (CancelSource::new(), CancelSource::new());
         let (semaphore, (first, second)) = race(
             (Semaphore::new(0), sources),

@@ -9,34 +9,34 @@ mod chosen {
 
     use crate::primitive::loom_atomics::let_loads_yield_old_values;
 
-    /// Runs the model in every order, unless `LOOM_MAX_PREEMPTIONS` is set.
+    /// With old values there are many more orders: how many preemptions fewer are explored.
+    const FEWER: usize = 2;
+
+    /// Runs the model in every order, and then with old values in every order within 3 preemptions.
     pub(crate) fn explore(model: fn()) {
-        check(loom::model::Builder::new(), model);
+        check(None, Some(3), model);
     }
 
-    /// Runs the model in every order in which no more than so many threads are preempted, or
-    /// `LOOM_MAX_PREEMPTIONS` of them.
+    /// Runs the model in every order within so many preemptions, and then with old values in every
+    /// order within 2 preemptions fewer, but 1.
     pub(crate) fn explore_within(preemptions: usize, model: fn()) {
-        let mut checker = loom::model::Builder::new();
-        checker.preemption_bound.get_or_insert(preemptions);
-        check(checker, model);
+        check(Some(preemptions), Some(preemptions.saturating_sub(FEWER).max(1)), model);
     }
 
-    fn check(mut checker: loom::model::Builder, model: fn()) {
-        checker.max_branches = 10_000;
-        for old_values in [false, true] {
-            if std::env::var("OLD").is_ok_and(|old| old != old_values.to_string()) {
-                continue;
-            }
-            let_loads_yield_old_values(old_values);
+    /// `LOOM_MAX_PREEMPTIONS` in the environment replaces both bounds.
+    fn check(all_orders: Option<usize>, old_values: Option<usize>, model: fn()) {
+        for (with_old_values, bound) in [(false, all_orders), (true, old_values)] {
+            let mut checker = loom::model::Builder::new();
+            checker.preemption_bound = checker.preemption_bound.or(bound);
+            checker.max_branches = 10_000;
             let orders = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&orders);
+            let_loads_yield_old_values(with_old_values);
             checker.check(move || {
                 counted.fetch_add(1, Ordering::Relaxed);
                 model();
             });
-            let orders = orders.load(Ordering::Relaxed);
-            println!("{orders} orders, loads may yield old values: {old_values}");
+            println!("{} orders, old values: {with_old_values}", orders.load(Ordering::Relaxed));
         }
     }
 }

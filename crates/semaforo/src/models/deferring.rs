@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::accounts::settled;
-use super::checker::explore;
+use super::checker::{explore, explore_within};
 use super::race::race;
 use super::task::{Asking, Task};
 use crate::{CancelSource, Latch, Semaphore};
@@ -20,7 +20,7 @@ fn four() -> (Arc<Semaphore>, [Asking; 4]) {
 /// are woken.
 #[test]
 fn deferring_against_poll() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, tasks) = race(
             four(),
             [
@@ -40,7 +40,7 @@ fn deferring_against_poll() {
 /// The same, and the deferred one is dropped: its permit is left over.
 #[test]
 fn deferring_against_drop() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, tasks) = race(
             four(),
             [|(semaphore, _)| semaphore.release(4).unwrap(), |(_, tasks)| drop(tasks[2].take())],
@@ -57,7 +57,7 @@ fn deferring_against_drop() {
 /// Three are released, so that what the dropped one leaves goes to the fourth.
 #[test]
 fn deferring_against_drop_with_a_follower() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, tasks) = race(
             four(),
             [|(semaphore, _)| semaphore.release(3).unwrap(), |(_, tasks)| drop(tasks[2].take())],
@@ -74,7 +74,7 @@ fn deferring_against_drop_with_a_follower() {
 /// Two releasers at once, each of whom may find what the other has deferred.
 #[test]
 fn two_releasers_defer() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, tasks) = race(
             four(),
             [
@@ -92,7 +92,7 @@ fn two_releasers_defer() {
 /// All are refused at once, while the deferred one polls.
 #[test]
 fn closing_against_poll() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, tasks) = race(
             four(),
             [
@@ -132,7 +132,7 @@ fn deferring_against_cancel() {
 /// A latch opens for two tasks and, behind them, a thread that may still be queueing.
 #[test]
 fn deferring_a_thread() {
-    explore(|| {
+    explore_within(5, || {
         let latch = Arc::new(Latch::new(1));
         let (first, second) = (Arc::clone(&latch), Arc::clone(&latch));
         let first = Task::queued(async move { first.opened().await });

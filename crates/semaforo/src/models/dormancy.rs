@@ -25,7 +25,7 @@ fn unclaimed() -> (Arc<Semaphore>, Asking, Asking) {
 /// other has its turn too.
 #[test]
 fn revoke_against_claim() {
-    explore(|| {
+    explore_within(4, || {
         let (semaphore, ..) = race(
             unclaimed(),
             [
@@ -44,7 +44,7 @@ fn revoke_against_claim() {
 /// The task is dropped while its grant is taken back: the other gets it, once.
 #[test]
 fn revoke_against_drop() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, ..) = race(
             unclaimed(),
             [
@@ -83,7 +83,7 @@ fn revoke_against_drop_of_the_follower() {
 /// or when the task is dropped.
 #[test]
 fn revoke_against_queueing() {
-    explore(|| {
+    explore_within(5, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let granted = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
@@ -106,7 +106,7 @@ fn revoke_against_queueing() {
 /// woken.
 #[test]
 fn waking_from_dormancy_against_release() {
-    explore(|| {
+    explore_within(5, || {
         let (semaphore, granted, follower) = unclaimed();
         time_passes();
         time_passes();
@@ -140,7 +140,7 @@ fn drop_while_dormant_against_release() {
 /// A token fires while the grant is taken back: the grant wins, or the dormant task is cancelled.
 #[test]
 fn revoke_against_cancel() {
-    explore(|| {
+    explore_within(5, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let granted = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
@@ -168,7 +168,7 @@ fn revoke_against_cancel() {
 /// A dormant task is polled, and stands first again, while its time is up.
 #[test]
 fn waking_from_dormancy_against_time_out() {
-    explore(|| {
+    explore_within(5, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let granted = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
         let follower = Task::queued(semaphore.acquire_owned(1));

@@ -238,7 +238,7 @@ fn mutual_exclusion_of_two() {
 /// The same with three.
 #[test]
 fn mutual_exclusion_of_three() {
-    explore_within(1, || {
+    explore_within(3, || {
         let (mutex, witness) = race(
             (Mutex::new(()), Witness::new()),
             [
@@ -264,7 +264,7 @@ fn mutual_exclusion_of_three() {
 /// is never inside with another.
 #[test]
 fn trying_against_waiting() {
-    explore_within(3, || {
+    explore(|| {
         let (mutex, witness) = race(
             (Mutex::new(()), Witness::new()),
             [

@@ -32,7 +32,7 @@ fn nobody_is_in(lock: &RwLock<()>) {
 /// A write ends while a reader and a writer come: both get in, the writer alone.
 #[test]
 fn end_of_a_write_against_both() {
-    explore_within(2, || {
+    explore_within(3, || {
         let (lock, witness, _) = race(
             written(),
             [
@@ -58,7 +58,7 @@ fn end_of_a_write_against_both() {
 /// A read ends while a reader and a writer come.
 #[test]
 fn end_of_a_read_against_both() {
-    explore_within(2, || {
+    explore_within(3, || {
         let (lock, witness, _) = race(
             read(),
             [
@@ -84,7 +84,7 @@ fn end_of_a_read_against_both() {
 /// A writer becomes a reader while a writer comes: nobody writes until it has left.
 #[test]
 fn downgrade_against_a_writer() {
-    explore(|| {
+    explore_within(5, || {
         let (lock, witness, _) = race(
             written(),
             [
@@ -109,7 +109,7 @@ fn downgrade_against_a_writer() {
 /// waits.
 #[test]
 fn downgrade_lets_a_reader_in() {
-    explore_within(3, || {
+    explore_within(5, || {
         let (lock, witness, guard) = written();
         let writer = Task::queued(lock.write_owned());
         let reader = Task::queued(lock.read_owned());
@@ -159,7 +159,7 @@ fn upgrade_against_a_reader() {
 /// A reader wants to become the writer while a writer queues: it does, and the other waits for it.
 #[test]
 fn upgrade_against_a_writer() {
-    explore(|| {
+    explore_within(5, || {
         let (lock, witness, _) = race(
             read(),
             [

@@ -12,7 +12,7 @@ use crate::{CancelSource, Semaphore, WaitError};
 /// A thread's time is up while a permit is released: it has the permit, or the permit is free.
 #[test]
 fn time_out_of_a_thread_against_grant() {
-    explore(|| {
+    explore_within(5, || {
         let semaphore = race(
             Semaphore::new(0),
             [
@@ -48,7 +48,7 @@ fn time_out_of_a_task_against_grant() {
 /// The same, and the task polls at the same time.
 #[test]
 fn time_out_of_a_task_that_polls_against_grant() {
-    explore_within(2, || {
+    explore_within(3, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
         race(
