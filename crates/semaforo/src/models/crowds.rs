@@ -1,1 +1,67 @@
+//! Several threads that each do many different things, in orders drawn at random: too many for a
+//! checker that tries all of them.
+//!
+//! What each does is drawn at random too. A timekeeper lets time pass until they are done, so that
+//! limits end and unclaimed grants are taken back at any moment.
 
+mod locks;
+mod permits;
+
+use std::sync::Arc;
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::thread::{spawn, yield_now};
+
+use super::race::time_passes;
+use crate::primitive::{AtomicU32, Ordering};
+
+/// In how many orders each crowd is run in which any thread may go on at any time.
+const RANDOM_ORDERS: usize = 8_000;
+/// And in how many in which threads go on until they wait, except at a few points (probabilistic
+/// concurrency testing).
+const PREEMPTING_ORDERS: usize = 8_000;
+const PREEMPTIONS: usize = 3;
+
+const THREADS: u32 = 4;
+const OPERATIONS: u32 = 5;
+
+fn explore(model: fn()) {
+    shuttle::check_random(model, RANDOM_ORDERS);
+    shuttle::check_pct(model, PREEMPTING_ORDERS, PREEMPTIONS);
+}
+
+/// A number below `end`, drawn at random.
+fn draw(end: u32) -> u32 {
+    thread_rng().gen_range(0..end)
+}
+
+/// Lets each thread do its operations on what they share, while the timekeeper lets time pass, and
+/// gives that back when all have ended. Each thread has pockets of its own, which are emptied last.
+fn crowd<T: Send + Sync + 'static, P: Default + 'static>(
+    shared: T,
+    operate: fn(&Arc<T>, &mut P),
+) -> T {
+    let shared = Arc::new(shared);
+    let working = Arc::new(AtomicU32::new(THREADS));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let (shared, working) = (Arc::clone(&shared), Arc::clone(&working));
+            spawn(move || {
+                let mut pockets = P::default();
+                for _ in 0..OPERATIONS {
+                    operate(&shared, &mut pockets);
+                }
+                drop(pockets);
+                working.fetch_sub(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    while working.load(Ordering::SeqCst) > 0 {
+        time_passes();
+        yield_now();
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    Arc::into_inner(shared).expect("all threads have ended")
+}

@@ -74,6 +74,22 @@ fn two_move_the_word_at_once() {
     });
 }
 
+/// Somebody asks what is available while the word moves: the answer is what the word says, wherever
+/// it is.
+#[test]
+fn asking_while_the_word_moves() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(1),
+            [
+                |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
+                |semaphore| assert_eq!(semaphore.available(), 1),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
 /// Two releases at once, each on the fast path if it can, meet two threads that queue: each is
 /// served once.
 #[test]

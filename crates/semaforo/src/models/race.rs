@@ -11,7 +11,10 @@ pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 /// Runs all sides at the same time, the last one in this thread, and gives the objects back when
 /// they have ended.
-pub(super) fn race<T: 'static, const SIDES: usize>(objects: T, sides: [fn(&T); SIDES]) -> T {
+pub(super) fn race<T: Send + Sync + 'static, const SIDES: usize>(
+    objects: T,
+    sides: [fn(&T); SIDES],
+) -> T {
     let objects = Arc::new(objects);
     let (here, others) = sides.split_last().expect("a race has sides");
     let threads: Vec<_> = others
