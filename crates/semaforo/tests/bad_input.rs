@@ -339,6 +339,7 @@ fn waiting_for_oneself_can_be_ended() {
         let _guard = lock.lock().wait();
         lock.lock().cancel_on(&stop.token()).wait().map(drop)
     });
+    support::until_queued(lock, 1);
     support::fire(stop, 1);
     assert_eq!(waits_for_itself.join(), Err(WaitError::Cancelled));
     assert!(!lock.is_locked());

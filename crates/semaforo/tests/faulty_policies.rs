@@ -30,6 +30,7 @@ mod hook {
     pub(crate) const UNDO: usize = 6;
     pub(crate) const BARGES: usize = 7;
     pub(crate) const OVERTAKES: usize = 8;
+    pub(crate) const EXPEL: usize = 9;
 }
 
 /// Whom the hook is about.
@@ -74,6 +75,10 @@ impl Policy for Hooked {
     }
     fn refuse(&self, _: u64, name: u32) -> Option<Infallible> {
         self.check(hook::REFUSE, name);
+        None
+    }
+    fn expel(&self, _: u64) -> Option<Infallible> {
+        self.check(hook::EXPEL, BAD);
         None
     }
     fn lane(&self, name: u32) -> usize {
@@ -190,6 +195,23 @@ fn a_policy_that_panics_over_a_release_changes_nothing() {
         object.release(()).unwrap();
         drop(waiter.join());
         assert_eq!(object.state(), 1);
+    });
+}
+
+/// Whether to expel is asked of those who cannot be granted, so whoever was granted is safe.
+#[test]
+fn a_policy_that_panics_over_expelling_ends_only_those_it_looks_at() {
+    in_its_own_process("a_policy_that_panics_over_expelling_ends_only_those_it_looks_at", || {
+        let object = hooked(0);
+        let mut first = Step::queued(object.acquire(1));
+        let second = Step::queued(object.acquire(2));
+        object.policy().arm(hook::EXPEL);
+        let _ = std::panic::catch_unwind(|| object.release(()));
+        object.policy().arm(hook::NONE);
+        drop(second);
+        drop(first.expect_ready());
+        assert_eq!((object.state(), object.waiters()), (1, 0));
+        drop(object.acquire(3).wait());
     });
 }
 

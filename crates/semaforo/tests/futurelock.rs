@@ -255,3 +255,19 @@ fn a_row_of_unpolled_tasks_holds_up_nobody() {
     }
     assert_eq!((semaphore.available(), semaphore.waiters()), (1, 0));
 }
+
+/// Whoever is counted among the waiters passes with them.
+#[test]
+fn a_pulse_lets_a_dormant_waiter_pass_too() {
+    let event = AutoEvent::new();
+    event.set_patience(PATIENCE);
+    let mut dormant = Step::queued(event.happened());
+    let mut next = Step::queued(event.happened());
+    event.set();
+    eventually("the signal is passed on", || next.wakes() == 1);
+    next.expect_ready();
+    assert_eq!(event.waiters(), 1);
+    assert_eq!(event.pulse(), 1);
+    assert_eq!(event.waiters(), 0);
+    dormant.expect_ready();
+}

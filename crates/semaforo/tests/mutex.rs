@@ -26,7 +26,7 @@ fn the_guard_gives_the_value_and_frees_the_lock() {
         let mut guard = lock.lock().wait();
         guard.push('b');
         assert!(lock.is_locked());
-        assert_eq!((lock.available(), guard.mutex().waiters()), (0, 0));
+        assert_eq!((lock.available(), semaforo::MutexGuard::mutex(&guard).waiters()), (0, 0));
         assert_eq!(format!("{guard} {guard:?}"), "ab \"ab\"");
     }
     assert!(!lock.is_locked());

@@ -192,3 +192,21 @@ fn a_panicking_waker_does_not_end_the_watchdog() {
         assert!(step.poll_with(Waker::noop()).is_ready());
     }
 }
+
+/// Several panics at once: the first one reaches the caller.
+#[test]
+fn the_first_of_several_panics_is_the_one_that_is_seen() {
+    let (event, chained) = (leaked(Event::new()), leaked(Event::new()));
+    let mut waiters: Vec<_> = (0..3).map(|_| Step::new(event.happened())).collect();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        let waker = waker_that(move || {
+            chained.set();
+            panic!("number {number}");
+        });
+        assert!(waiter.poll_with(&waker).is_pending());
+    }
+    // Woken from inside the first waker, so its own turn comes after that one's panic.
+    let mut nested = Step::new(chained.happened());
+    assert!(nested.poll_with(&panicking_waker()).is_pending());
+    assert_eq!(panic_of(|| event.set()), "number 0");
+}

@@ -243,7 +243,7 @@ impl<P: Policy> Core<P> {
 
     /// How many wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
-        self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormant) as usize
+        self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormants) as usize
     }
 
     /// How many wait in one lane.
@@ -454,7 +454,10 @@ impl<P: Policy> Core<P> {
                     }
                 }
                 Place::Deferred => queue.deferred.remove(waiter),
-                Place::Dormant => queue.dormant -= 1,
+                Place::Dormant => {
+                    queue.dormant.remove(waiter);
+                    queue.dormants -= 1;
+                }
                 Place::Nowhere => {}
             }
             place

@@ -411,17 +411,15 @@ impl<P: Policy> Core<P> {
     pub(crate) fn pass_all(&self) -> usize {
         let mut wakes = Wakes::new();
         let passed = self.lock().change(|core, queue, _| {
-            let passed = queue.waiting as usize;
-            for lane in 0..P::LANES {
-                while let Some(waiter) = queue.lanes[lane].front() {
-                    // SAFETY: the lock is held, and what is in a lane is alive.
-                    unsafe {
-                        core.detach(queue, waiter);
-                        core.answer(queue, waiter, standing::PASSED, &mut wakes);
-                    }
+            let passed = queue.waiting + queue.dormants;
+            while let Some(waiter) = queue.dormant.front().or_else(|| queue.first_in_a_lane()) {
+                // SAFETY: the lock is held, and what is in a list is alive.
+                unsafe {
+                    core.detach(queue, waiter);
+                    core.answer(queue, waiter, standing::PASSED, &mut wakes);
                 }
             }
-            passed
+            passed as usize
         });
         self.finish(&mut wakes);
         wakes.resume_panic();
@@ -484,7 +482,8 @@ impl<P: Policy> Core<P> {
                     Some(end) => wakes.push(self.tell(waiter, false, end)),
                     None => {
                         own.notes(|notes| notes.place = Place::Dormant);
-                        queue.dormant += 1;
+                        queue.dormant.push_back(waiter);
+                        queue.dormants += 1;
                         own.stand(standing::DORMANT);
                     }
                 }

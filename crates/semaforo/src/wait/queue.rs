@@ -1,6 +1,7 @@
 //! Who waits on one object, who was granted, and who has to be told.
 
 use super::list::List;
+use super::waiter::Pointer;
 use crate::policy::{Lanes, MAX_LANES};
 
 /// Everything that the lock protects. What every operation touches comes first, to share a cache
@@ -11,12 +12,15 @@ pub(super) struct Queue<A> {
     pub(super) waiting: u32,
     /// How many were told to try again and have not come yet.
     pub(super) nudged: u32,
-    pub(super) dormant: u32,
+    /// How many are dormant.
+    pub(super) dormants: u32,
     /// The watchdog's entry is, or is about to be, in the timer.
     pub(super) armed: bool,
     /// Tasks that were granted (or told to try again) and have not come yet.
     pub(super) granted: List<A>,
     pub(super) lanes: [List<A>; MAX_LANES],
+    /// Tasks whose grants were taken back, until they are polled again.
+    pub(super) dormant: List<A>,
     /// Those who were answered but not told, because the batch of wake-ups was full.
     pub(super) deferred: List<A>,
 }
@@ -26,12 +30,18 @@ impl<A> Queue<A> {
         Self {
             waiting: 0,
             nudged: 0,
-            dormant: 0,
+            dormants: 0,
             armed: false,
             granted: List::new(),
             lanes: [const { List::new() }; MAX_LANES],
+            dormant: List::new(),
             deferred: List::new(),
         }
+    }
+
+    /// Somebody who waits, the first of its lane.
+    pub(super) fn first_in_a_lane(&self) -> Option<Pointer<A>> {
+        self.lanes.iter().find_map(List::front)
     }
 
     pub(super) fn occupied(&self) -> Lanes {

@@ -59,7 +59,7 @@ pub(crate) enum Place {
     Nudged,
     /// The deferred list: answered, but not yet told, because the batch of wake-ups was full.
     Deferred,
-    /// None: its grant was taken back, and it is passed over until it is polled again.
+    /// The dormant list: its grant was taken back, and it is passed over until it is polled again.
     Dormant,
 }
 

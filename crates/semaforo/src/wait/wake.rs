@@ -66,23 +66,38 @@ impl Wakes {
 
     /// Wakes everyone collected so far, whatever any of them does; threads first, because a waker
     /// may block. No lock may be held.
-    #[inline]
     pub(crate) fn wake(&mut self) {
         let len = std::mem::take(&mut self.len);
         let threads = std::mem::take(&mut self.threads);
-        if threads != 0 {
-            (0..len)
-                .filter(|index| threads >> index & 1 == 1)
-                .for_each(|index| self.wake_at(index));
+        if len == 1 {
+            return self.wake_at(0);
         }
-        (0..len).filter(|index| threads >> index & 1 == 0).for_each(|index| self.wake_at(index));
+        (0..len).filter(|index| threads >> index & 1 == 1).for_each(|index| self.wake_at(index));
+        if threads.count_ones() as usize == len {
+            return;
+        }
+        // Owed all at once, so that a waker that blocks does not keep the others from being woken.
+        let nested = WAKING.with(Cell::get) != Waking::No;
+        for index in (0..len).filter(|index| threads >> index & 1 == 0) {
+            // SAFETY: each slot that was written is read once.
+            owe(unsafe { self.wakers[index].assume_init_read() }.waker);
+        }
+        if !nested {
+            self.keep_panic(wake_owed());
+            WAKING.with(|waking| waking.set(Waking::No));
+        }
     }
 
     #[inline]
     fn wake_at(&mut self, index: usize) {
-        // SAFETY: called once for each slot that was written.
+        // SAFETY: each slot that was written is read once.
         let wake = unsafe { self.wakers[index].assume_init_read() };
-        if let Some(panic) = wake.wake() {
+        self.keep_panic(wake.wake());
+    }
+
+    #[inline]
+    fn keep_panic(&mut self, panic: Option<Panic>) {
+        if let Some(panic) = panic {
             self.panic.get_or_insert(panic);
         }
     }

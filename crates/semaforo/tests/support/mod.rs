@@ -90,12 +90,12 @@ pub(crate) fn until_queued(object: &impl Queued, count: usize) {
     eventually(&format!("{count} requests queued"), || object.queued() == count);
 }
 
-/// Fires, once the source's token knows of so many waits: a request is seen in its queue a moment
-/// before its token knows of it.
+/// Fires a source whose token must know of so many waits: what is seen in its queue is known to its
+/// token.
 #[track_caller]
 pub(crate) fn fire(source: &semaforo::CancelSource, waits: usize) {
-    let token = source.token();
-    eventually("the token knows those who wait with it", || token.registrations() >= waits);
+    let known = source.token().registrations();
+    assert!(known >= waits, "the token knows of {known} waits instead of {waits}");
     source.cancel();
 }
 
