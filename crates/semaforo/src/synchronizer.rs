@@ -54,7 +54,7 @@ impl<P: Policy> Synchronizer<P> {
             return word;
         }
         // SAFETY: the word has moved to that address.
-        unsafe { &*Self::address(word) }.word.load(Ordering::Acquire) & STATE
+        unsafe { &*Self::address(word) }.state()
     }
 
     /// How many requests wait, counting those that were granted, never claimed, and passed over.
