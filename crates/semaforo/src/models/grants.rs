@@ -90,6 +90,26 @@ fn asking_while_the_word_moves() {
     });
 }
 
+/// A thread that was granted a permit asks who holds it: it does, although whoever granted it may
+/// not be done.
+#[test]
+fn asking_while_granted() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| {
+                    let permit = semaphore.acquire(1).wait().unwrap();
+                    assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
+                    forget(permit);
+                },
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 0, 1);
+    });
+}
+
 /// Two releases at once, each on the fast path if it can, meet two threads that queue: each is
 /// served once.
 #[test]
