@@ -88,6 +88,7 @@ pub(crate) mod loom_atomics {
 
     /// Whether loads may yield old values in the models that this thread of the test runs; if not,
     /// all orders are tried.
+    #[cfg(test)]
     pub(crate) fn let_loads_yield_old_values(may: bool) {
         OLD_VALUES.set(may);
         SPINNING.take();

@@ -43,19 +43,39 @@ mod chosen {
 
 #[cfg(shuttle)]
 mod chosen {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
     pub(crate) use shuttle::thread::spawn;
+    use shuttle::{Config, Runner};
 
-    /// In how many random orders a small model is run.
-    const ORDERS: usize = 1_000;
+    /// In how many orders a small model is run.
+    const ORDERS: usize = 5_000;
+    /// In how many orders of each kind a crowd is run.
+    const CROWDED_ORDERS: usize = 25_000;
+    /// How many threads are preempted where others go on until they wait.
+    const PREEMPTIONS: usize = 3;
 
-    /// Runs the model in random orders.
+    /// Runs the model in orders in which any thread may go on at any time.
     pub(crate) fn explore(model: fn()) {
-        shuttle::check_random(model, ORDERS);
+        check(RandomScheduler::new(ORDERS), model);
     }
 
-    /// Runs the model in random orders. The bound is for the checker that tries all of them.
+    /// The same. The bound is for the checker that tries all orders.
     pub(crate) fn explore_within(_: usize, model: fn()) {
         explore(model);
+    }
+
+    /// Runs a larger model like that, and in orders in which threads go on until they wait, but for
+    /// a few preemptions (probabilistic concurrency testing).
+    pub(crate) fn explore_crowd(model: fn()) {
+        check(RandomScheduler::new(CROWDED_ORDERS), model);
+        check(PctScheduler::new(PREEMPTIONS, CROWDED_ORDERS), model);
+    }
+
+    fn check(scheduler: impl Scheduler + 'static, model: fn()) {
+        let mut config = Config::new();
+        // That the timer is made anew in each run is what we want.
+        config.silence_warnings = true;
+        Runner::new(scheduler, config).run(model);
     }
 }
 

@@ -10,25 +10,13 @@ mod permits;
 use std::sync::Arc;
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::thread::{spawn, yield_now};
 
+use super::checker::spawn;
 use super::race::time_passes;
-use crate::primitive::{AtomicU32, Ordering};
-
-/// In how many orders each crowd is run in which any thread may go on at any time.
-const RANDOM_ORDERS: usize = 8_000;
-/// And in how many in which threads go on until they wait, except at a few points (probabilistic
-/// concurrency testing).
-const PREEMPTING_ORDERS: usize = 8_000;
-const PREEMPTIONS: usize = 3;
+use crate::primitive::{AtomicU32, Ordering, yield_now};
 
 const THREADS: u32 = 4;
 const OPERATIONS: u32 = 5;
-
-fn explore(model: fn()) {
-    shuttle::check_random(model, RANDOM_ORDERS);
-    shuttle::check_pct(model, PREEMPTING_ORDERS, PREEMPTIONS);
-}
 
 /// A number below `end`, drawn at random.
 fn draw(end: u32) -> u32 {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{crowd, draw, explore};
+use super::{crowd, draw};
+use crate::models::checker::explore_crowd;
 use crate::models::race::{HOUR, time_passes};
 use crate::models::task::Task;
 use crate::models::witness::Witness;
@@ -73,13 +74,13 @@ impl Locked {
 /// Nobody is inside with another, everybody sees what was done before, and comes in.
 #[test]
 fn a_mutex_in_strict_order() {
-    explore(|| crowd(Locked::new(Mutex::new(())), Locked::operate).assert_settled());
+    explore_crowd(|| crowd(Locked::new(Mutex::new(())), Locked::operate).assert_settled());
 }
 
 /// The same in barging mode.
 #[test]
 fn a_mutex_barging() {
-    explore(|| crowd(Locked::new(Mutex::barging(())), Locked::operate).assert_settled());
+    explore_crowd(|| crowd(Locked::new(Mutex::barging(())), Locked::operate).assert_settled());
 }
 
 struct ReadAndWritten {
@@ -158,7 +159,7 @@ impl ReadAndWritten {
 /// A writer is alone, readers are not, and everybody comes in.
 #[test]
 fn readers_and_writers_in_order() {
-    explore(|| {
+    explore_crowd(|| {
         crowd(ReadAndWritten::new(RwLock::new(())), ReadAndWritten::operate).assert_settled()
     });
 }
@@ -166,7 +167,7 @@ fn readers_and_writers_in_order() {
 /// The same in barging mode.
 #[test]
 fn readers_and_writers_barging() {
-    explore(|| {
+    explore_crowd(|| {
         crowd(ReadAndWritten::new(RwLock::barging(())), ReadAndWritten::operate).assert_settled();
     });
 }

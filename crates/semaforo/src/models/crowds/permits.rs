@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use super::{crowd, draw, explore};
+use super::{crowd, draw};
 use crate::models::accounts::settled;
+use crate::models::checker::explore_crowd;
 use crate::models::race::HOUR;
 use crate::models::task::Task;
 use crate::request::Limited;
@@ -107,7 +108,7 @@ impl Shared {
 /// All of it at once, in strict order: no permit is lost or gained, and nobody waits for ever.
 #[test]
 fn permits_in_strict_order() {
-    explore(|| {
+    explore_crowd(|| {
         let shared = crowd(Shared::new(Semaphore::with_max(PERMITS, PERMITS)), Shared::operate);
         settled(&shared.semaphore, PERMITS, 0);
     });
@@ -116,7 +117,7 @@ fn permits_in_strict_order() {
 /// The same in barging mode.
 #[test]
 fn permits_barging() {
-    explore(|| {
+    explore_crowd(|| {
         let semaphore = Semaphore::barging_with_max(PERMITS, PERMITS);
         let shared = crowd(Shared::new(semaphore), Shared::operate);
         settled(&shared.semaphore, PERMITS, 0);
@@ -126,7 +127,7 @@ fn permits_barging() {
 /// The same, and sooner or later somebody closes it: everybody is refused, and the permits are there.
 #[test]
 fn permits_until_closed() {
-    explore(|| {
+    explore_crowd(|| {
         let semaphore = Semaphore::with_max(PERMITS, PERMITS);
         let shared = crowd(Shared::new(semaphore), |shared: &Arc<Shared>, pocket| {
             if draw(10) == 0 {
