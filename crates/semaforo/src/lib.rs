@@ -2,6 +2,8 @@
 #![deny(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+#[cfg(all(test, any(loom, shuttle)))]
+mod models;
 pub mod policy;
 mod primitive;
 pub mod sync;

@@ -35,11 +35,10 @@ mod chosen {
 
 #[cfg(loom)]
 mod chosen {
-    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use super::loom_atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, yield_now};
+    pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
+    pub(crate) use loom::sync::atomic::Ordering;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::yield_now;
-    pub(crate) use loom::thread::yield_now as pause;
     pub(crate) use loom::thread_local;
 
     macro_rules! global {
@@ -52,11 +51,10 @@ mod chosen {
 
 #[cfg(shuttle)]
 mod chosen {
-    pub(crate) use super::stopped_clock::{MODELLED, now, time_left};
+    pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::yield_now;
-    pub(crate) use shuttle::thread::yield_now as pause;
     pub(crate) use shuttle::thread_local;
 
     macro_rules! global {
@@ -67,13 +65,117 @@ mod chosen {
     pub(crate) use global;
 }
 
+/// Loom's atomics, with a choice.
+///
+/// Loom takes it that a load changes no order of events, and in consequence overlooks orders in
+/// which a thread loads a value and then changes it (tokio-rs/loom issues 166 and 392): all that we
+/// do. So a load is an exchange here, one that fails, and loom tries every order; but a load then
+/// never yields an old value, as it may on a real machine. Models are run both ways.
+#[cfg(loom)]
+pub(crate) mod loom_atomics {
+    use std::cell::{Cell, RefCell};
+
+    use loom::sync::atomic::{self, Ordering};
+    use loom::thread::{self, Thread};
+
+    std::thread_local! {
+        static OLD_VALUES: Cell<bool> = const { Cell::new(false) };
+        /// Whether the last exchange has failed: something has changed since its thread looked.
+        static FAILED: Cell<bool> = const { Cell::new(false) };
+        /// The threads of the model that wait for some atomic to change.
+        static SPINNING: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Whether loads may yield old values in the models that this thread of the test runs; if not,
+    /// all orders are tried.
+    #[cfg(test)]
+    pub(crate) fn let_loads_yield_old_values(may: bool) {
+        OLD_VALUES.set(may);
+        SPINNING.take();
+    }
+
+    /// For a thread that has just looked at an atomic, and will look again and again until it is
+    /// different: it need not until something has changed.
+    pub(crate) fn yield_now() {
+        if OLD_VALUES.get() {
+            thread::yield_now();
+        } else if !FAILED.get() {
+            SPINNING.with_borrow_mut(|spinning| spinning.push(thread::current()));
+            thread::park();
+        }
+    }
+
+    fn something_has_changed() {
+        SPINNING.take().iter().for_each(Thread::unpark);
+    }
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty, $load:expr) => {
+            #[derive(Debug)]
+            pub(crate) struct $name(atomic::$name);
+
+            #[allow(dead_code, reason = "not every type is used in every way")]
+            impl $name {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self(atomic::$name::new(value))
+                }
+
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    let value =
+                        if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) };
+                    FAILED.set(false);
+                    value
+                }
+
+                pub(crate) fn store(&self, value: $value, order: Ordering) {
+                    self.0.store(value, order);
+                    something_has_changed();
+                }
+
+                pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                    let before = self.0.swap(value, order);
+                    something_has_changed();
+                    before
+                }
+
+                pub(crate) fn compare_exchange(
+                    &self,
+                    current: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    let exchanged = self.0.compare_exchange(current, new, success, failure);
+                    FAILED.set(exchanged.is_err());
+                    exchanged.inspect(|_| something_has_changed())
+                }
+            }
+        };
+        ($name:ident, $value:ty, never $never:expr) => {
+            atomic!($name, $value, |atomic: &atomic::$name, order| {
+                match atomic.compare_exchange($never, $never, Ordering::AcqRel, order) {
+                    Ok(value) | Err(value) => value,
+                }
+            });
+        };
+    }
+
+    atomic!(AtomicBool, bool, |atomic: &atomic::AtomicBool, order| atomic.fetch_or(false, order));
+    atomic!(AtomicU8, u8, never u8::MAX);
+    atomic!(AtomicU32, u32, never u32::MAX);
+    atomic!(AtomicU64, u64, never u64::MAX);
+}
+
 #[cfg(any(loom, shuttle))]
-mod stopped_clock {
+mod modelled {
     use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
     /// No time passes in a model, and no timer thread runs: the models say when the timer acts.
     pub(crate) const MODELLED: bool = true;
+
+    /// The checker decides who runs.
+    pub(crate) fn pause() {}
 
     pub(crate) fn now() -> Instant {
         static NOW: OnceLock<Instant> = OnceLock::new();

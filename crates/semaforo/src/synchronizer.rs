@@ -48,7 +48,13 @@ impl<P: Policy> Synchronizer<P> {
 
     /// The state now; it may have changed by the time it is looked at.
     pub fn state(&self) -> u64 {
-        self.live_word().load(Ordering::Acquire) & STATE
+        // One look at the word: it may move at any time.
+        let word = self.word.load(Ordering::Acquire);
+        if word & MOVED == 0 {
+            return word;
+        }
+        // SAFETY: the word has moved to that address.
+        unsafe { &*Self::address(word) }.state()
     }
 
     /// How many requests wait, counting those that were granted, never claimed, and passed over.
@@ -160,15 +166,6 @@ impl<P: Policy> Synchronizer<P> {
             }
         }
         self.core().acquire_or_not(ask)
-    }
-
-    /// The word that holds the state.
-    #[inline]
-    fn live_word(&self) -> &AtomicU64 {
-        match self.moved() {
-            None => &self.word,
-            Some(core) => &core.word,
-        }
     }
 
     /// The core, if somebody ever had to wait.

@@ -241,6 +241,13 @@ impl<P: Policy> Core<P> {
         self.policy.expel(self.lock().state)
     }
 
+    /// The state now. Under the lock if it is held: whoever was granted something may ask before the
+    /// one who granted it has stored the state.
+    pub(crate) fn state(&self) -> u64 {
+        let word = self.word.load(Ordering::Acquire);
+        if word & LOCKED == 0 { word & STATE } else { self.lock().state }
+    }
+
     /// How many wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
         self.lock().change(|_, queue, _| queue.waiting + queue.nudged + queue.dormants) as usize

@@ -42,7 +42,7 @@ impl Backoff {
 
     /// Whether that was long enough to look for something better to do.
     pub(crate) fn is_spent(&self) -> bool {
-        self.step >= if MODELLED { 1 } else { Self::STEPS }
+        MODELLED || self.step >= Self::STEPS
     }
 }
 

@@ -15,7 +15,7 @@ use super::bounds::Bounds;
 use super::cancel::TokenState;
 use super::kernel::Kernel;
 use super::waiter::standing;
-use super::wake::Wakes;
+use super::wake::{Wakes, resume};
 use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
 
 const LEVELS: usize = 6;
@@ -406,7 +406,13 @@ impl Timer {
             due.act(&mut wakes);
             true
         }));
-        acted.unwrap_or(true)
+        acted.unwrap_or_else(|panic| {
+            // In a model it is the checker's, which has found something.
+            if MODELLED {
+                resume(panic);
+            }
+            true
+        })
     }
 }
 

@@ -1,0 +1,219 @@
+//! Barging mode: a waiter is only told to try again, and newcomers may be faster.
+
+use std::sync::Arc;
+
+use super::accounts::settled;
+use super::checker::{explore, explore_within};
+use super::race::{race, time_passes};
+use super::task::{Asking, Task};
+use super::witness::Witness;
+use crate::{CancelSource, Mutex, RwLock, Semaphore, WaitError};
+
+/// A semaphore without permits, and two tasks that wait for one each.
+fn two() -> (Arc<Semaphore>, Asking, Asking) {
+    let semaphore = Arc::new(Semaphore::barging(0));
+    let first = Task::queued(semaphore.acquire_owned(1));
+    let second = Task::queued(semaphore.acquire_owned(1));
+    (semaphore, first, second)
+}
+
+/// Two threads fight for a lock: nobody is inside with the other, and both come in.
+#[test]
+fn mutual_exclusion_of_two() {
+    explore_within(5, || {
+        let (mutex, witness) = race(
+            (Mutex::barging(()), Witness::new()),
+            [
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+            ],
+        );
+        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
+    });
+}
+
+/// Three fight, one of them a task.
+#[test]
+fn mutual_exclusion_of_three() {
+    explore_within(3, || {
+        let (mutex, witness) = race(
+            (Mutex::barging(()), Witness::new()),
+            [
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = Task::new(mutex.lock()).run();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+            ],
+        );
+        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+    });
+}
+
+/// A task is told to try again while a newcomer comes: both have the permit in some order.
+#[test]
+fn nudge_against_a_newcomer() {
+    explore_within(4, || {
+        let semaphore = Arc::new(Semaphore::barging(0));
+        let task = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), task),
+            [
+                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+                |(semaphore, task)| {
+                    semaphore.release(1).unwrap();
+                    drop(task.take().resume().unwrap());
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread is told to try again while somebody else only tries.
+#[test]
+fn nudge_of_a_thread_against_trying() {
+    explore_within(3, || {
+        let semaphore = race(
+            Semaphore::barging(0),
+            [
+                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+                |semaphore| drop(semaphore.try_acquire(1)),
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A task that may have been told to try again is dropped: the next one is told in its place.
+#[test]
+fn nudge_against_drop() {
+    explore(|| {
+        let (semaphore, _, second) = race(
+            two(),
+            [|(semaphore, ..)| semaphore.release(1).unwrap(), |(_, first, _)| drop(first.take())],
+        );
+        drop(second.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// Two permits come back one by one, to two who wait: both are told, one by the other.
+#[test]
+fn two_releasers_and_two_tasks() {
+    explore(|| {
+        let (semaphore, first, second) = race(
+            two(),
+            [
+                |(semaphore, ..)| semaphore.release(1).unwrap(),
+                |(semaphore, ..)| semaphore.release(1).unwrap(),
+            ],
+        );
+        let permits = (first.left().resume().unwrap(), second.left().resume().unwrap());
+        settled(&semaphore, 0, 2);
+        drop(permits);
+        settled(&semaphore, 2, 0);
+    });
+}
+
+/// A task comes to try again while the watchdog passes it over for the next one.
+#[test]
+fn nudge_taken_back_against_poll() {
+    explore_within(4, || {
+        let (semaphore, first, second) = two();
+        semaphore.release(1).unwrap();
+        race(
+            (first, second),
+            [
+                |(first, _)| drop(first.take().run().unwrap()),
+                |(_, second)| {
+                    time_passes();
+                    time_passes();
+                    drop(second.take().resume().unwrap());
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A task that may have been told to try again is cancelled: it has the permit, or the next one is
+/// told in its place.
+#[test]
+fn nudge_against_cancel() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::barging(0));
+        let source = CancelSource::new();
+        let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        let second = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), source),
+            [|(semaphore, _)| semaphore.release(1).unwrap(), |(_, source)| source.cancel()],
+        );
+        match first.left().resume() {
+            Ok(permit) => drop(permit),
+            Err(error) => assert_eq!(error, WaitError::Cancelled),
+        }
+        drop(second.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread that may have been told to try again is cancelled.
+#[test]
+fn nudge_of_a_thread_against_cancel() {
+    explore_within(3, || {
+        let (semaphore, _) = race(
+            (Semaphore::barging(0), CancelSource::new()),
+            [
+                |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+                },
+                |(_, source)| source.cancel(),
+                |(semaphore, _)| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// Readers and a writer fight: nobody writes while another is inside, and all come in.
+#[test]
+fn readers_and_a_writer() {
+    explore_within(3, || {
+        let (lock, witness) = race(
+            (RwLock::barging(()), Witness::new()),
+            [
+                |(lock, witness)| {
+                    let _guard = lock.read().wait();
+                    witness.look();
+                },
+                |(lock, witness)| {
+                    let _guard = lock.write().wait();
+                    witness.change();
+                },
+                |(lock, witness)| {
+                    let _guard = lock.write().wait();
+                    witness.change();
+                },
+            ],
+        );
+        assert_eq!((lock.waiters(), lock.readers(), lock.has_writer()), (0, 0, false));
+        assert_eq!(witness.look(), 2);
+    });
+}

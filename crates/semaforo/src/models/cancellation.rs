@@ -1,0 +1,229 @@
+//! A token fires: against granting, queueing, registering and dropping.
+
+use std::sync::Arc;
+
+use super::accounts::settled;
+use super::checker::{explore, explore_within};
+use super::race::race;
+use super::task::Task;
+use crate::{CancelSource, Semaphore, WaitError};
+
+/// A thread waits with a token, while the token fires and a permit is released: it has the permit,
+/// or the permit is free.
+#[test]
+fn grant_against_cancel_of_a_thread() {
+    explore_within(4, || {
+        let (semaphore, source) = race(
+            (Semaphore::new(0), CancelSource::new()),
+            [
+                |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+                },
+                |(_, source)| source.cancel(),
+                |(semaphore, _)| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// The same with a task that waits in the queue, and learns of one of the two.
+#[test]
+fn grant_against_cancel_of_a_task() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let source = CancelSource::new();
+        let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        race(
+            (Arc::clone(&semaphore), source),
+            [|(_, source)| source.cancel(), |(semaphore, _)| semaphore.release(1).unwrap()],
+        );
+        match task.left().resume() {
+            Ok(permit) => drop(permit),
+            Err(error) => assert_eq!(error, WaitError::Cancelled),
+        }
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The same, and the task polls at the same time.
+#[test]
+fn grant_against_cancel_of_a_task_that_polls() {
+    explore_within(3, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let source = CancelSource::new();
+        let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        race(
+            (Arc::clone(&semaphore), source, task),
+            [
+                |(_, source, _)| source.cancel(),
+                |(semaphore, _, _)| semaphore.release(1).unwrap(),
+                |(_, _, task)| match task.take().run() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread queues and registers while its token fires. Nobody releases: it ends as cancelled,
+/// whether the token fired before, in between or after.
+#[test]
+fn registering_a_thread_against_fire() {
+    explore(|| {
+        let (semaphore, source) = race(
+            (Semaphore::new(0), CancelSource::new()),
+            [
+                |(semaphore, source)| {
+                    let ended = semaphore.acquire(1).cancel_on(&source.token()).wait();
+                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+                },
+                |(_, source)| source.cancel(),
+            ],
+        );
+        settled(&semaphore, 0, 0);
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// The same with a task.
+#[test]
+fn registering_a_task_against_fire() {
+    explore(|| {
+        let (semaphore, source) = race(
+            (Semaphore::new(0), CancelSource::new()),
+            [
+                |(semaphore, source)| {
+                    let ended = Task::new(semaphore.acquire(1).cancel_on(&source.token())).run();
+                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+                },
+                |(_, source)| source.cancel(),
+            ],
+        );
+        settled(&semaphore, 0, 0);
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// A child is made of a token, and a thread waits with the child, while the parent fires.
+#[test]
+fn a_child_against_fire() {
+    explore(|| {
+        let (semaphore, source) = race(
+            (Semaphore::new(0), CancelSource::new()),
+            [
+                |(semaphore, source)| {
+                    let child = source.token().child();
+                    let ended = Task::new(semaphore.acquire(1).cancel_on(&child.token())).run();
+                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+                },
+                |(_, source)| source.cancel(),
+            ],
+        );
+        settled(&semaphore, 0, 0);
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// A request with two tokens, either of which may fire while it registers with both.
+#[test]
+fn two_tokens_against_fire() {
+    explore(|| {
+        let sources = (CancelSource::new(), CancelSource::new());
+        let (semaphore, (first, second)) = race(
+            (Semaphore::new(0), sources),
+            [
+                |(semaphore, (first, second))| {
+                    let request = semaphore.acquire(1);
+                    let ended = request.cancel_on(&first.token()).cancel_on(&second.token()).wait();
+                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+                },
+                |(_, (_, second))| second.cancel(),
+            ],
+        );
+        settled(&semaphore, 0, 0);
+        assert_eq!(first.token().registrations() + second.token().registrations(), 0);
+    });
+}
+
+/// A parent and its child fire at once, and both would end the same request: it ends once.
+#[test]
+fn a_parent_and_its_child_fire() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let parent = CancelSource::new();
+        let child = parent.token().child();
+        let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&child.token()));
+        let (parent, child) =
+            race((parent, child), [|(parent, _)| parent.cancel(), |(_, child)| child.cancel()]);
+        assert_eq!(task.left().resume().unwrap_err(), WaitError::Cancelled);
+        settled(&semaphore, 0, 0);
+        assert_eq!(parent.token().registrations() + child.token().registrations(), 0);
+    });
+}
+
+/// A request is dropped while its token fires: the token lets go of it, and nobody touches it
+/// afterwards.
+#[test]
+fn drop_against_fire() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let source = CancelSource::new();
+        let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        let (source, _) =
+            race((source, task), [|(source, _)| source.cancel(), |(_, task)| drop(task.take())]);
+        settled(&semaphore, 0, 0);
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// The head waits for more than there is, and holds up a thread that wants less. When the head is
+/// cancelled the thread goes on, whether it has queued by then or not.
+#[test]
+fn cancelling_lets_a_follower_through() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let source = CancelSource::new();
+        let head = Task::queued(semaphore.acquire_owned(2).cancel_on(&source.token()));
+        race(
+            (Arc::clone(&semaphore), source),
+            [
+                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+                |(_, source)| source.cancel(),
+            ],
+        );
+        assert_eq!(head.left().resume().unwrap_err(), WaitError::Cancelled);
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread waits for the token itself while it fires.
+#[test]
+fn waiting_for_the_token_against_fire() {
+    explore(|| {
+        let source = race(
+            CancelSource::new(),
+            [|source| source.token().cancelled().wait(), CancelSource::cancel],
+        );
+        assert_eq!(source.token().registrations(), 0);
+    });
+}
+
+/// A token fires while one of two that wait with it is dropped: the other ends, in whichever order
+/// the token finds them.
+#[test]
+fn firing_over_two_against_drop() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let source = CancelSource::new();
+        let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        let second = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        race((source, first), [|(source, _)| source.cancel(), |(_, first)| drop(first.take())]);
+        assert_eq!(second.left().resume().unwrap_err(), WaitError::Cancelled);
+        settled(&semaphore, 0, 0);
+    });
+}

@@ -1,0 +1,94 @@
+//! Closing: against queueing, granting and dropping.
+
+use std::sync::Arc;
+
+use super::accounts::settled;
+use super::checker::explore;
+use super::race::race;
+use super::task::Task;
+use crate::{AcquireError, Semaphore};
+
+/// A thread queues while the semaphore is closed: it is refused, before or after it queues.
+#[test]
+fn close_against_a_thread() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| {
+                    assert_eq!(semaphore.acquire(1).wait().unwrap_err(), AcquireError::Closed);
+                },
+                Semaphore::close,
+            ],
+        );
+        settled(&semaphore, 0, 0);
+    });
+}
+
+/// The same with a task.
+#[test]
+fn close_against_a_task() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| {
+                    let refused = Task::new(semaphore.acquire(1)).run().unwrap_err();
+                    assert_eq!(refused, AcquireError::Closed);
+                },
+                Semaphore::close,
+            ],
+        );
+        settled(&semaphore, 0, 0);
+    });
+}
+
+/// A permit is released to a task that waits, while the semaphore is closed: it has the permit or is
+/// refused, and the permit is there.
+#[test]
+fn close_against_release() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task = Task::queued(semaphore.acquire_owned(1));
+        race(
+            Arc::clone(&semaphore),
+            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.close()],
+        );
+        match task.left().resume() {
+            Ok(permit) => drop(permit),
+            Err(error) => assert_eq!(error, AcquireError::Closed),
+        }
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A task is dropped while the semaphore is closed over it and another.
+#[test]
+fn close_against_drop() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let first = Task::queued(semaphore.acquire_owned(1));
+        let second = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), first),
+            [|(semaphore, _)| semaphore.close(), |(_, first)| drop(first.take())],
+        );
+        assert_eq!(second.left().resume().unwrap_err(), AcquireError::Closed);
+        settled(&semaphore, 0, 0);
+    });
+}
+
+/// A granted task is dropped after the semaphore was closed: its permit is given back, to nobody.
+#[test]
+fn close_against_an_unclaimed_grant() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task = Task::queued(semaphore.acquire_owned(1));
+        semaphore.release(1).unwrap();
+        race(
+            (Arc::clone(&semaphore), task),
+            [|(semaphore, _)| semaphore.close(), |(_, task)| drop(task.take())],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}

@@ -1,0 +1,191 @@
+//! A grant that is not claimed is taken back: against claiming, dropping, releasing and ending.
+//!
+//! In each model a task was granted a permit and has not come, and another waits behind it, so that
+//! the watchdog is armed. Its first tick marks the grant, its second takes it back.
+
+use std::sync::Arc;
+
+use super::accounts::settled;
+use super::checker::{explore, explore_within};
+use super::race::{HOUR, race, time_passes};
+use super::task::{Asking, Task};
+use crate::{CancelSource, Semaphore, WaitError};
+
+/// A semaphore of one permit, which a task has been granted and not claimed, and another task that
+/// waits for it.
+fn unclaimed() -> (Arc<Semaphore>, Asking, Asking) {
+    let semaphore = Arc::new(Semaphore::new(0));
+    let granted = Task::queued(semaphore.acquire_owned(1));
+    let follower = Task::queued(semaphore.acquire_owned(1));
+    semaphore.release(1).unwrap();
+    (semaphore, granted, follower)
+}
+
+/// The task claims its grant while it is taken back: it has it, or waits for its turn; and the
+/// other has its turn too.
+#[test]
+fn revoke_against_claim() {
+    explore_within(4, || {
+        let (semaphore, ..) = race(
+            unclaimed(),
+            [
+                |(_, granted, _)| drop(granted.take().run().unwrap()),
+                |(_, _, follower)| {
+                    time_passes();
+                    time_passes();
+                    drop(follower.take().resume().unwrap());
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The task is dropped while its grant is taken back: the other gets it, once.
+#[test]
+fn revoke_against_drop() {
+    explore_within(5, || {
+        let (semaphore, ..) = race(
+            unclaimed(),
+            [
+                |(_, granted, _)| drop(granted.take()),
+                |(_, _, follower)| {
+                    time_passes();
+                    time_passes();
+                    drop(follower.take().resume().unwrap());
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The one who waits leaves while the grant is taken back for it: the permit goes to whoever comes.
+#[test]
+fn revoke_against_drop_of_the_follower() {
+    explore(|| {
+        let (semaphore, granted, _) = race(
+            unclaimed(),
+            [
+                |(_, _, follower)| drop(follower.take()),
+                |_| {
+                    time_passes();
+                    time_passes();
+                },
+            ],
+        );
+        drop(granted.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread queues behind an unclaimed grant, and arms the watchdog. It is served by the second tick,
+/// or when the task is dropped.
+#[test]
+fn revoke_against_queueing() {
+    explore_within(5, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let granted = Task::queued(semaphore.acquire_owned(1));
+        semaphore.release(1).unwrap();
+        race(
+            (Arc::clone(&semaphore), granted),
+            [
+                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+                |(_, granted)| {
+                    time_passes();
+                    time_passes();
+                    drop(granted.take());
+                },
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A dormant task is polled while the permit comes back: it has it at once, or stands first and is
+/// woken.
+#[test]
+fn waking_from_dormancy_against_release() {
+    explore_within(5, || {
+        let (semaphore, granted, follower) = unclaimed();
+        time_passes();
+        time_passes();
+        let permit = follower.left().resume().unwrap();
+        assert_eq!(semaphore.waiters(), 1);
+        let permit = super::race::For::one_side(permit);
+        race(
+            (granted, permit),
+            [|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take().run().unwrap())],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A dormant task is dropped while the permit comes back.
+#[test]
+fn drop_while_dormant_against_release() {
+    explore(|| {
+        let (semaphore, granted, follower) = unclaimed();
+        time_passes();
+        time_passes();
+        let permit = super::race::For::one_side(follower.left().resume().unwrap());
+        race(
+            (granted, permit),
+            [|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take())],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A token fires while the grant is taken back: the grant wins, or the dormant task is cancelled.
+#[test]
+fn revoke_against_cancel() {
+    explore_within(5, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let source = CancelSource::new();
+        let granted = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        let follower = Task::queued(semaphore.acquire_owned(1));
+        semaphore.release(1).unwrap();
+        race(
+            (source, follower),
+            [
+                |(source, _)| source.cancel(),
+                |(_, follower)| {
+                    time_passes();
+                    time_passes();
+                    drop(follower.take().resume().unwrap());
+                },
+            ],
+        );
+        match granted.left().resume() {
+            Ok(permit) => drop(permit),
+            Err(error) => assert_eq!(error, WaitError::Cancelled),
+        }
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A dormant task is polled, and stands first again, while its time is up.
+#[test]
+fn waking_from_dormancy_against_time_out() {
+    explore_within(5, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let granted = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
+        let follower = Task::queued(semaphore.acquire_owned(1));
+        semaphore.release(1).unwrap();
+        time_passes();
+        time_passes();
+        let permit = follower.left().resume().unwrap();
+        race(
+            (Arc::clone(&semaphore), granted),
+            [
+                |_| _ = time_passes(),
+                |(_, granted)| {
+                    assert_eq!(granted.take().run().unwrap_err(), WaitError::TimedOut);
+                },
+            ],
+        );
+        drop(permit);
+        settled(&semaphore, 1, 0);
+    });
+}

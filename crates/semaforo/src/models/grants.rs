@@ -1,0 +1,350 @@
+//! Releasing against queueing, claiming and dropping.
+
+use std::mem::forget;
+use std::sync::Arc;
+
+use super::accounts::{once_contended, settled};
+use super::checker::{explore, explore_within};
+use super::race::race;
+use super::task::{Asking, Task};
+use super::witness::Witness;
+use crate::{AutoEvent, Latch, Mutex, Semaphore};
+
+/// The first thread that ever has to wait moves the word into a core, while another releases. The
+/// release reaches the word wherever it is, and wakes the thread if it sleeps.
+#[test]
+fn release_against_the_first_thread() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The same with a task.
+#[test]
+fn release_against_the_first_task() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| drop(Task::new(semaphore.acquire(1)).run().unwrap()),
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The word moved long ago, and nobody waits: the releaser is on its fast path while the waiter
+/// sets the has-waiters bit. One of them sees the other.
+#[test]
+fn release_on_the_fast_path_against_queueing() {
+    explore(|| {
+        let semaphore = race(
+            once_contended(Semaphore::new(0)),
+            [
+                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// Two threads move the word at once: one core stands, and both wait in it, while a third lets
+/// everybody pass.
+#[test]
+fn two_move_the_word_at_once() {
+    explore_within(3, || {
+        let latch = race(
+            Latch::new(1),
+            [
+                |latch| latch.opened().wait(),
+                |latch| latch.opened().wait(),
+                |latch| _ = latch.count_down(),
+            ],
+        );
+        assert_eq!((latch.waiters(), latch.count()), (0, 0));
+    });
+}
+
+/// Somebody asks what is available while the word moves: the answer is what the word says, wherever
+/// it is.
+#[test]
+fn asking_while_the_word_moves() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(1),
+            [
+                |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
+                |semaphore| assert_eq!(semaphore.available(), 1),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A thread that was granted a permit asks who holds it: it does, although whoever granted it may
+/// not be done.
+#[test]
+fn asking_while_granted() {
+    explore(|| {
+        let semaphore = race(
+            Semaphore::new(0),
+            [
+                |semaphore| {
+                    let permit = semaphore.acquire(1).wait().unwrap();
+                    assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
+                    forget(permit);
+                },
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 0, 1);
+    });
+}
+
+/// Two releases at once, each on the fast path if it can, meet two threads that queue: each is
+/// served once.
+#[test]
+fn two_releasers_and_two_threads() {
+    explore_within(2, || {
+        let semaphore = race(
+            once_contended(Semaphore::new(0)),
+            [
+                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+                |semaphore| semaphore.release(1).unwrap(),
+                |semaphore| semaphore.release(1).unwrap(),
+            ],
+        );
+        settled(&semaphore, 0, 2);
+    });
+}
+
+/// Two releases at once meet two tasks that wait: both are woken, and each has its permit.
+#[test]
+fn two_releasers_and_two_tasks() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let first = Task::queued(semaphore.acquire_owned(1));
+        let second = Task::queued(semaphore.acquire_owned(1));
+        race(
+            Arc::clone(&semaphore),
+            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
+        );
+        let permits = (first.left().resume().unwrap(), second.left().resume().unwrap());
+        settled(&semaphore, 0, 2);
+        drop(permits);
+        settled(&semaphore, 2, 0);
+    });
+}
+
+/// Two releases at once, neither enough for the head, which asks for both.
+#[test]
+fn two_releasers_and_one_who_wants_both() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let both = Task::queued(semaphore.acquire_owned(2));
+        race(
+            Arc::clone(&semaphore),
+            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
+        );
+        drop(both.left().resume().unwrap());
+        settled(&semaphore, 2, 0);
+    });
+}
+
+/// A task polls while it is being granted: it is told or woken, once.
+#[test]
+fn grant_against_poll() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), task),
+            [
+                |(semaphore, _)| semaphore.release(1).unwrap(),
+                |(_, task)| drop(task.take().run().unwrap()),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A task's request is dropped while it is being granted: the permit stays, and nobody touches the
+/// request afterwards.
+#[test]
+fn grant_against_drop() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), task),
+            [|(semaphore, _)| semaphore.release(1).unwrap(), |(_, task)| drop(task.take())],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// The same with somebody behind it, who gets what it leaves: its permit, or its place.
+#[test]
+fn grant_against_drop_with_a_follower() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task = Task::queued(semaphore.acquire_owned(2));
+        let follower = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), task),
+            [|(semaphore, _)| semaphore.release(2).unwrap(), |(_, task)| drop(task.take())],
+        );
+        drop(follower.left().resume().unwrap());
+        settled(&semaphore, 2, 0);
+    });
+}
+
+/// Two neighbours in the queue are dropped at once, while a third is granted.
+#[test]
+fn two_drops_against_a_grant() {
+    explore_within(3, || {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let first = Task::queued(semaphore.acquire_owned(1));
+        let second = Task::queued(semaphore.acquire_owned(1));
+        let third = Task::queued(semaphore.acquire_owned(1));
+        race(
+            (Arc::clone(&semaphore), first, second),
+            [
+                |(_, first, _)| drop(first.take()),
+                |(_, _, second)| drop(second.take()),
+                |(semaphore, _, _)| semaphore.release(1).unwrap(),
+            ],
+        );
+        drop(third.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A permit is released to somebody who waits, and another only tries: it does not overtake, at
+/// any moment of the hand-over.
+#[test]
+fn trying_does_not_overtake() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let task: Asking = Task::queued(semaphore.acquire_owned(1));
+        race(
+            Arc::clone(&semaphore),
+            [
+                |semaphore| semaphore.release(1).unwrap(),
+                |semaphore| assert!(semaphore.try_acquire(1).is_none()),
+            ],
+        );
+        drop(task.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// Two take a lock that nobody ever waited for. Neither is inside with the other, the second sees
+/// what the first did, and both come in.
+#[test]
+fn mutual_exclusion_of_two() {
+    explore(|| {
+        let (mutex, witness) = race(
+            (Mutex::new(()), Witness::new()),
+            [
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = Task::new(mutex.lock()).run();
+                    witness.change();
+                },
+            ],
+        );
+        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
+    });
+}
+
+/// The same with three.
+#[test]
+fn mutual_exclusion_of_three() {
+    explore_within(3, || {
+        let (mutex, witness) = race(
+            (Mutex::new(()), Witness::new()),
+            [
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = Task::new(mutex.lock()).run();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+            ],
+        );
+        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+    });
+}
+
+/// One who only tries, beside one who waits and one who holds: trying takes the lock or not, and
+/// is never inside with another.
+#[test]
+fn trying_against_waiting() {
+    explore(|| {
+        let (mutex, witness) = race(
+            (Mutex::new(()), Witness::new()),
+            [
+                |(mutex, witness)| {
+                    let _guard = mutex.lock().wait();
+                    witness.change();
+                },
+                |(mutex, witness)| {
+                    if let Some(_guard) = mutex.try_lock() {
+                        witness.change();
+                    }
+                },
+            ],
+        );
+        assert_eq!((mutex.waiters(), mutex.is_locked()), (0, false));
+        assert!(matches!(witness.look(), 1 | 2));
+    });
+}
+
+/// A thread parks while it is signalled: the signal is stored or wakes it.
+#[test]
+fn parking_against_a_signal() {
+    explore(|| {
+        let event = race(AutoEvent::new(), [|event| event.happened().wait(), AutoEvent::set]);
+        assert_eq!((event.waiters(), event.is_set()), (0, false));
+    });
+}
+
+/// Two signals, of which at most one is stored, and a thread that waits twice: if it is let through
+/// once by both, it is not let through again.
+#[test]
+fn a_pulse_against_a_signal() {
+    explore(|| {
+        let event = AutoEvent::new();
+        let event = race(
+            event,
+            [
+                |event| event.happened().wait(),
+                |event| {
+                    event.pulse();
+                    event.set();
+                },
+            ],
+        );
+        assert_eq!(event.waiters(), 0);
+    });
+}
