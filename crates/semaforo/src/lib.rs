@@ -23,14 +23,17 @@ pub use sync::rwlock::{
 pub use sync::semaphore::{OwnedPermit, Permit, Semaphore};
 pub use synchronizer::{Held, Synchronizer};
 pub use wait::cancel::{CancelSource, CancelToken};
-pub use wait::request::{Request, WaitError};
+pub use wait::limits::WaitError;
+pub use wait::request::Request;
 
 pub use policy::{AcquireError, CountError, ReleaseError, TooManyHolds};
 
 /// The parts of a request's type, for those who have to name it.
 pub mod request {
     pub use crate::synchronizer::{Acquiring, Passing};
-    pub use crate::wait::request::{Handle, Limited, Limits, Operation, Output, Unlimited};
+    pub use crate::wait::limits::{Limited, Limits, Unlimited};
+    pub use crate::wait::operation::{Handle, Operation};
+    pub use crate::wait::request::Output;
 }
 
 /// The examples of the project's front page compile.

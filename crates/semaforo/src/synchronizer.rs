@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::policy::{MAX_LANES, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
 use crate::wait::core::{Attempt, Core, STATE, exchange};
-use crate::wait::request::{Handle, Operation, Request, sealed};
+use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::request::Request;
 
 /// A [`Policy`] that threads can block on and tasks can await.
 ///

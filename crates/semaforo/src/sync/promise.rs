@@ -10,7 +10,8 @@ use super::introspection;
 use crate::policy::{Gate, Opening};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::request::{Operation, Request, sealed};
+use crate::wait::operation::{Operation, sealed};
+use crate::wait::request::Request;
 use crate::wait::wake::resume;
 
 /// A result that somebody will provide: a value, a failure, or the news that there will be none.

@@ -10,7 +10,8 @@ use super::{Of, introspection};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::request::{Handle, Operation, Request, sealed};
+use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.
 ///

@@ -11,7 +11,8 @@ use super::{Of, introspection};
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::request::{Handle, Operation, Request, sealed};
+use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::request::Request;
 
 /// A reader-writer lock around a value, in Hoare's order.
 ///

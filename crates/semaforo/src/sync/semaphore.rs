@@ -8,7 +8,8 @@ use super::introspection;
 use crate::policy::{Giving, Permits, ReleaseError};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::request::{Handle, Operation, Request, sealed};
+use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::request::Request;
 
 /// A counting semaphore: strictly first come first served, any number of permits at a time.
 ///

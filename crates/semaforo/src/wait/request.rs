@@ -1,13 +1,11 @@
 //! The request: what every operation that may wait returns.
 
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomPinned;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,11 +13,12 @@ use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
 use super::core::{Attempt, Core};
 use super::kernel::{Kernel, Seat};
+use super::limits::{Limited, Limits, Unlimited, WaitError};
+use super::operation::Operation;
 use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
-use crate::policy::{Policy, Refusal};
-use crate::synchronizer::Synchronizer;
+use crate::policy::Policy;
 
 /// A request for something that one may have to wait for.
 ///
@@ -51,126 +50,6 @@ pub struct Request<O: Operation, L: Limits = Unlimited> {
     operation: ManuallyDrop<O>,
     /// The queue points to the waiter.
     _pinned: PhantomPinned,
-}
-
-/// What is asked, and of whom. Implemented by this crate's synchronizers only.
-pub trait Operation: sealed::Operation {
-    /// The policy of the synchronizer that is asked.
-    type Policy: Policy;
-    /// What the request yields when it is granted.
-    type Granted;
-
-    #[doc(hidden)]
-    fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
-    #[doc(hidden)]
-    fn granted(self, ask: <Self::Policy as Policy>::Ask) -> Self::Granted;
-}
-
-/// How a request is bounded: [`Unlimited`] or [`Limited`].
-pub trait Limits: sealed::Limits {
-    /// What the request yields.
-    type Output<G, R: Refusal>;
-
-    #[doc(hidden)]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R>;
-}
-
-pub(crate) mod sealed {
-    /// Implementors name one synchronizer, which stays where it is for as long as they live.
-    pub trait Operation {}
-
-    #[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
-    pub trait Limits {
-        fn bounds(&self) -> Option<&super::Bounds>;
-    }
-}
-
-/// The bounds of a request that waits for as long as it takes.
-#[derive(Debug)]
-pub struct Unlimited;
-
-/// The bounds of a request with a time limit or a token.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct Limited(Bounds);
-
-/// Why a bounded request ended without being granted.
-///
-/// `R` is why it could be refused; with [`Infallible`](std::convert::Infallible) it never is, and
-/// matching the other two is exhaustive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitError<R = std::convert::Infallible> {
-    /// It can never be granted.
-    Refused(R),
-    /// One of its tokens was cancelled.
-    Cancelled,
-    /// Its time was up.
-    TimedOut,
-}
-
-impl<R> From<R> for WaitError<R> {
-    fn from(refusal: R) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl<R: fmt::Display> fmt::Display for WaitError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Cancelled => write!(f, "cancelled while waiting"),
-            Self::TimedOut => write!(f, "timed out while waiting"),
-        }
-    }
-}
-
-impl<R: Error + 'static> Error for WaitError<R> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Refused(refusal) => Some(refusal),
-            Self::Cancelled | Self::TimedOut => None,
-        }
-    }
-}
-
-impl Limits for Unlimited {
-    type Output<G, R: Refusal> = R::Output<G>;
-
-    #[inline]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> R::Output<G> {
-        match outcome {
-            Ok(grant) => R::granted(grant),
-            Err(WaitError::Refused(refusal)) => refusal.refused(),
-            Err(WaitError::Cancelled | WaitError::TimedOut) => {
-                unreachable!("a request without bounds was ended by one")
-            }
-        }
-    }
-}
-
-impl Limits for Limited {
-    type Output<G, R: Refusal> = Result<G, WaitError<R>>;
-
-    #[inline]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R> {
-        outcome
-    }
-}
-
-#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
-impl sealed::Limits for Unlimited {
-    #[inline]
-    fn bounds(&self) -> Option<&Bounds> {
-        None
-    }
-}
-
-#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
-impl sealed::Limits for Limited {
-    #[inline]
-    fn bounds(&self) -> Option<&Bounds> {
-        Some(&self.0)
-    }
 }
 
 type Ask<O> = <<O as Operation>::Policy as Policy>::Ask;
@@ -657,15 +536,3 @@ impl<O: Operation, L: Limits> fmt::Debug for Request<O, L> {
         f.debug_tuple("Request").field(&standing).finish()
     }
 }
-
-/// How an operation refers to its synchronizer: by reference, or by an `Arc` of its own.
-pub trait Handle<T: ?Sized>: std::ops::Deref<Target = T> + sealed_handle::Sealed {}
-
-mod sealed_handle {
-    pub trait Sealed {}
-    impl<T: ?Sized> Sealed for &T {}
-    impl<T: ?Sized> Sealed for std::sync::Arc<T> {}
-}
-
-impl<T: ?Sized> Handle<T> for &T {}
-impl<T: ?Sized> Handle<T> for Arc<T> {}
