@@ -476,19 +476,12 @@ impl<P: Policy> Core<P> {
     ///
     /// # Safety
     /// The waiter is alive and was queued here, and this is its owner.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
         if standing::is_final(own.standing()) {
-            // A thread that was served, and panicked before it could say so, has something to give
-            // back.
-            if own.standing() == standing::SERVED {
-                let mut wakes = Wakes::new();
-                self.give_back(own.ask, &mut wakes);
-                wakes.resume_panic();
-            }
-            return;
+            return self.withdraw_answered(own.standing(), own.ask);
         }
         let mut locked = self.lock();
         // SAFETY: the lock is held; the waiter is where its notes say.
@@ -504,6 +497,16 @@ impl<P: Policy> Core<P> {
         if settle {
             // SAFETY: passed on from the caller.
             unsafe { self.withdraw_head(locked, waiter) };
+        }
+    }
+
+    /// A thread that was served, and panicked before it could say so, has something to give back.
+    #[cold]
+    fn withdraw_answered(&self, standing: u8, ask: P::Ask) {
+        if standing == standing::SERVED {
+            let mut wakes = Wakes::new();
+            self.give_back(ask, &mut wakes);
+            wakes.resume_panic();
         }
     }
 
