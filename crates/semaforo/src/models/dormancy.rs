@@ -41,6 +41,19 @@ fn revoke_against_claim() {
     });
 }
 
+/// The task claims its grant while the watchdog sees it for the first time: it has it.
+#[test]
+fn first_tick_against_claim() {
+    explore(|| {
+        let (semaphore, _, follower) = race(
+            unclaimed(),
+            [|(_, granted, _)| drop(granted.take().run().unwrap()), |_| _ = time_passes()],
+        );
+        drop(follower.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
 /// The task is dropped while its grant is taken back: the other gets it, once.
 #[test]
 fn revoke_against_drop() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::accounts::{once_contended, settled};
 use super::checker::{explore, explore_within};
 use super::race::race;
-use super::task::{Asking, Task};
+use super::task::Task;
 use super::witness::Witness;
 use crate::{AutoEvent, Latch, Mutex, Semaphore};
 
@@ -209,6 +209,24 @@ fn grant_against_drop_with_a_follower() {
     });
 }
 
+/// The head waits for more than there is, and holds up a thread that wants less. When the head is
+/// dropped the thread goes on, whether it has queued by then or not.
+#[test]
+fn drop_lets_a_follower_through() {
+    explore(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let head = Task::queued(semaphore.acquire_owned(2));
+        race(
+            (Arc::clone(&semaphore), head),
+            [
+                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+                |(_, head)| drop(head.take()),
+            ],
+        );
+        settled(&semaphore, 1, 0);
+    });
+}
+
 /// Two neighbours in the queue are dropped at once, while a third is granted.
 #[test]
 fn two_drops_against_a_grant() {
@@ -230,13 +248,13 @@ fn two_drops_against_a_grant() {
     });
 }
 
-/// A permit is released to somebody who waits, and another only tries: it does not overtake, at
-/// any moment of the hand-over.
+/// Somebody waits for two permits, of which one is there, and the other is released. Another only
+/// tries: it does not overtake, at any moment of the hand-over.
 #[test]
 fn trying_does_not_overtake() {
     explore(|| {
-        let semaphore = Arc::new(Semaphore::new(0));
-        let task: Asking = Task::queued(semaphore.acquire_owned(1));
+        let semaphore = Arc::new(Semaphore::new(1));
+        let both = Task::queued(semaphore.acquire_owned(2));
         race(
             Arc::clone(&semaphore),
             [
@@ -244,8 +262,8 @@ fn trying_does_not_overtake() {
                 |semaphore| assert!(semaphore.try_acquire(1).is_none()),
             ],
         );
-        drop(task.left().resume().unwrap());
-        settled(&semaphore, 1, 0);
+        drop(both.left().resume().unwrap());
+        settled(&semaphore, 2, 0);
     });
 }
 

@@ -195,6 +195,22 @@ fn drop_of_a_writer_against_the_end_of_a_read() {
     });
 }
 
+/// A writer that waits for a reader to leave is dropped: a thread that wants to read goes in beside
+/// that one, whether it has queued by then or not.
+#[test]
+fn drop_of_a_writer_lets_a_reader_in() {
+    explore(|| {
+        let (lock, _, guard) = read();
+        let writer = Task::queued(lock.write_owned());
+        race(
+            (Arc::clone(&lock), writer),
+            [|(lock, _)| drop(lock.read().wait()), |(_, writer)| drop(writer.take())],
+        );
+        drop(guard.left());
+        nobody_is_in(&lock);
+    });
+}
+
 /// A write ends over a reader and a writer that wait, while the reader is dropped: whichever of the
 /// two is let in, the writer gets its turn.
 #[test]
