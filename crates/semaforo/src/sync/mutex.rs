@@ -10,7 +10,7 @@ use super::{Of, introspection};
 use crate::policy::Exclusive;
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A lock around a value: strictly first come first served.
@@ -141,9 +141,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 #[derive(Debug)]
 pub struct Lock<T: ?Sized, H: Handle<Mutex<T>>>(H, Of<T>);
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> sealed::Operation for Lock<T, H> {}
-
-impl<T: ?Sized, H: Handle<Mutex<T>>> Operation for Lock<T, H> {
+impl<T: ?Sized, H: Handle<Mutex<T>>> Asking for Lock<T, H> {
     type Policy = Exclusive;
     type Granted = Guard<T, H>;
 

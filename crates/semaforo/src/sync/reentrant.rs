@@ -10,7 +10,7 @@ use super::{Of, introspection};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.
@@ -243,9 +243,7 @@ pub struct Reenter<T: ?Sized, H: Handle<ReentrantLock<T>>, M> {
     _value: Of<T>,
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> sealed::Operation for Reenter<T, H, M> {}
-
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Operation for Reenter<T, H, M> {
+impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Asking for Reenter<T, H, M> {
     type Policy = Owned;
     type Granted = Guard<T, H, M>;
 

@@ -11,7 +11,7 @@ use super::{Of, introspection};
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A reader-writer lock around a value, in Hoare's order.
@@ -195,10 +195,7 @@ pub struct Read<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
 #[derive(Debug)]
 pub struct Write<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> sealed::Operation for Read<T, H> {}
-impl<T: ?Sized, H: Handle<RwLock<T>>> sealed::Operation for Write<T, H> {}
-
-impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Read<T, H> {
+impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Read<T, H> {
     type Policy = ReadWrite;
     type Granted = ReadGuard<T, H>;
 
@@ -213,7 +210,7 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Read<T, H> {
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Write<T, H> {
+impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Write<T, H> {
     type Policy = ReadWrite;
     type Granted = WriteGuard<T, H>;
 

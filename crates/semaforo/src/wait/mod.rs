@@ -41,17 +41,24 @@
 //!
 //! [`Synchronizer`]: crate::Synchronizer
 
+#![allow(
+    private_interfaces,
+    private_bounds,
+    reason = "sealed traits lead here; nobody else can name or call what is private"
+)]
+
 pub(crate) mod bounds;
 pub(crate) mod cancel;
 pub(crate) mod core;
 mod grants;
+pub(crate) mod hall;
 pub(crate) mod kernel;
 pub(crate) mod limits;
-mod list;
+pub(crate) mod list;
 pub(crate) mod operation;
 mod parker;
-mod queue;
+pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod timer;
-mod waiter;
+pub(crate) mod waiter;
 pub(crate) mod wake;
