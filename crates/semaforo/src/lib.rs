@@ -1,16 +1,23 @@
 #![doc = include_str!("lib.md")]
 #![deny(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
+#![allow(
+    private_interfaces,
+    private_bounds,
+    reason = "sealed traits lead to the kernel; nobody else can name or call what is private there"
+)]
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 pub mod policy;
 mod primitive;
+pub mod queue;
 pub mod sync;
 mod synchronizer;
 mod wait;
 
 pub use policy::{Policy, Refusal};
+pub use queue::{BlockingQueue, Closed, Rejected, TryPutError, TryTakeError};
 pub use sync::event::{AutoEvent, Event};
 pub use sync::latch::Latch;
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};

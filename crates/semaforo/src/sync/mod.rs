@@ -29,4 +29,4 @@ macro_rules! introspection {
 use introspection;
 
 /// Names the type of a guarded value without being one.
-type Of<T> = std::marker::PhantomData<fn(&T)>;
+pub(crate) type Of<T> = std::marker::PhantomData<fn(&T)>;

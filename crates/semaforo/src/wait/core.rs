@@ -71,7 +71,7 @@ unsafe impl<P: Policy> Sync for Core<P> {}
 
 /// What came of asking without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub enum Attempt {
     Granted,
     /// This word allows no grant, or no overtaking.
     Denied(u64),

@@ -19,7 +19,7 @@ use super::parker::Backoff;
 use super::queue::{Queue, Visit};
 use super::timer::{TIMER, Watch};
 use super::waiter::{Lane, Place, Pointer, standing};
-use super::wake::Wakes;
+use super::wake::{Panic, Wakes, resume};
 use crate::primitive::{AtomicU32, Ordering, TrackedCell};
 
 /// What those who come to a hall find there.
@@ -202,6 +202,19 @@ impl<R: Rule> Hall<R> {
         &self,
         change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
     ) -> T {
+        let (result, panic) = self.change_caught(change);
+        if let Some(panic) = panic {
+            resume(panic);
+        }
+        result
+    }
+
+    /// [`change`](Self::change), for a caller with something to do about the panic of a waker.
+    #[inline]
+    pub(crate) fn change_caught<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+    ) -> (T, Option<Panic>) {
         let mut wakes = Wakes::new();
         let result = self.locked(|rule, outside, queue| {
             let result = change(rule, outside, queue, &mut wakes);
@@ -209,8 +222,7 @@ impl<R: Rule> Hall<R> {
             result
         });
         self.finish(&mut wakes);
-        wakes.resume_panic();
-        result
+        (result, wakes.take_panic())
     }
 
     /// How many wait, counting the dormant ones.

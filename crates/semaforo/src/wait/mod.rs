@@ -41,12 +41,6 @@
 //!
 //! [`Synchronizer`]: crate::Synchronizer
 
-#![allow(
-    private_interfaces,
-    private_bounds,
-    reason = "sealed traits lead here; nobody else can name or call what is private"
-)]
-
 pub(crate) mod bounds;
 pub(crate) mod cancel;
 pub(crate) mod core;
@@ -56,7 +50,7 @@ pub(crate) mod kernel;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod operation;
-mod parker;
+pub(crate) mod parker;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod timer;

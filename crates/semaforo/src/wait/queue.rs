@@ -47,6 +47,12 @@ impl<A> Queue<A> {
         self.lanes.iter().find_map(List::front)
     }
 
+    /// Who is first in a lane.
+    #[inline]
+    pub(crate) fn first(&self, lane: Lane) -> Option<Pointer<A>> {
+        self.lanes[lane.number()].front()
+    }
+
     /// How many are in one lane.
     pub(crate) fn count(&self, lane: Lane) -> usize {
         let list = &self.lanes[lane.number()];
