@@ -17,7 +17,9 @@ mod synchronizer;
 mod wait;
 
 pub use policy::{Policy, Refusal};
-pub use queue::{BlockingQueue, Closed, Rejected, TryPutError, TryTakeError};
+pub use queue::{
+    BlockingQueue, Closed, Rejected, SynchronousQueue, TransferQueue, TryPutError, TryTakeError,
+};
 pub use sync::event::{AutoEvent, Event};
 pub use sync::latch::Latch;
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};

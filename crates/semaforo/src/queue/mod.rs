@@ -9,10 +9,18 @@ pub mod blocking;
 mod buffered;
 mod errors;
 mod items;
+mod meeting;
+mod messages;
 mod ring;
 mod store;
+pub mod synchronous;
+pub mod transfer;
+mod transferring;
 
 pub use batch::{BatchLimits, TakeBatch};
 pub use blocking::{BlockingQueue, Builder};
 pub use errors::{Closed, Rejected, TryPutError, TryTakeError};
 pub use items::Items;
+pub use meeting::{MeetingPlace, Receive, Transfer};
+pub use synchronous::SynchronousQueue;
+pub use transfer::TransferQueue;

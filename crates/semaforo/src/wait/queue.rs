@@ -87,7 +87,7 @@ impl<A> Queue<A> {
     /// # Safety
     /// The lock is held, and the waiter is pinned, prepared, and on no list.
     #[inline]
-    pub(super) unsafe fn join(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
+    pub(crate) unsafe fn join(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
