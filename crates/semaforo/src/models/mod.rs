@@ -28,6 +28,7 @@ mod dormancy;
 mod grants;
 mod lanes;
 mod race;
+mod ring;
 mod task;
 mod time_limits;
 mod witness;

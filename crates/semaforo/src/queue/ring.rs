@@ -23,7 +23,8 @@ const SLOW: u64 = 1 << 63;
 /// Whoever moves a position by compare-and-swap owns the cell there until it stamps it. While `SLOW`
 /// is set in both positions nobody can move them that way; it is set and cleared under the queue's
 /// lock, and then only the lock's holder moves them. Items pass through the stamps (release and
-/// acquire).
+/// acquire). Whoever sees that a position was moved sees what its mover had seen, so that the ring is
+/// full or empty for nobody when it never was.
 pub struct Ring<T> {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU64>,
@@ -81,7 +82,7 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn try_put(&self, item: impl FnOnce() -> T) -> Result<(), NotNow> {
         let mut backoff = Backoff::new();
-        let mut tail = self.tail.0.load(Ordering::Relaxed);
+        let mut tail = self.tail.0.load(Ordering::Acquire);
         loop {
             if tail & SLOW != 0 {
                 return Err(NotNow::Slow);
@@ -109,7 +110,7 @@ impl<T> Ring<T> {
                 }
             }
             backoff.wait();
-            tail = self.tail.0.load(Ordering::Relaxed);
+            tail = self.tail.0.load(Ordering::Acquire);
         }
     }
 
@@ -117,7 +118,7 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn try_take(&self) -> Result<T, NotNow> {
         let mut backoff = Backoff::new();
-        let mut head = self.head.0.load(Ordering::Relaxed);
+        let mut head = self.head.0.load(Ordering::Acquire);
         loop {
             if head & SLOW != 0 {
                 return Err(NotNow::Slow);
@@ -143,14 +144,14 @@ impl<T> Ring<T> {
                 return Err(NotNow::NoUse);
             }
             backoff.wait();
-            head = self.head.0.load(Ordering::Relaxed);
+            head = self.head.0.load(Ordering::Acquire);
         }
     }
 
     #[inline]
     fn move_on(&self, position: &AtomicU64, from: u64) -> Result<(), u64> {
         position
-            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
     }
 
