@@ -26,6 +26,7 @@ mod closing;
 mod deferring;
 mod dormancy;
 mod grants;
+mod hand_offs;
 mod lanes;
 mod race;
 mod ring;
