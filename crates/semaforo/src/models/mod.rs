@@ -28,6 +28,7 @@ mod dormancy;
 mod grants;
 mod hand_offs;
 mod lanes;
+mod queues;
 mod race;
 mod ring;
 mod task;
