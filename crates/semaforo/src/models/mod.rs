@@ -28,11 +28,13 @@ mod dormancy;
 mod grants;
 mod hand_offs;
 mod lanes;
+mod meetings;
 mod queues;
 mod race;
 mod ring;
 mod task;
 mod time_limits;
+mod transfers;
 mod witness;
 
 #[cfg(shuttle)]

@@ -240,18 +240,28 @@ impl<T> Transferring<T> {
             return false;
         }
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
-        // and the task waits again.
-        for lane in [SENDERS, TAKERS] {
-            while let Some(waiter) = queue.first(lane) {
-                // SAFETY: the lock is held, and what is in a lane is alive.
-                unsafe {
-                    queue.detach(waiter);
-                    self.leave(signs, queue, waiter, wakes);
-                    queue.answer(waiter, standing::REFUSED, wakes);
-                }
+        // and the task waits again, for what else is left.
+        self.turn_away(SENDERS, signs, queue, wakes);
+        self.settle(signs, queue, wakes);
+        self.turn_away(TAKERS, signs, queue, wakes);
+        true
+    }
+
+    fn turn_away(
+        &mut self,
+        lane: Lane,
+        signs: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) {
+        while let Some(waiter) = queue.first(lane) {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                queue.detach(waiter);
+                self.leave(signs, queue, waiter, wakes);
+                queue.answer(waiter, standing::REFUSED, wakes);
             }
         }
-        true
     }
 
     /// Everything that is in it, for a queue that is being dropped.
