@@ -258,7 +258,7 @@ impl<T> Transferring<T> {
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
                 queue.detach(waiter);
-                self.leave(signs, queue, waiter, wakes);
+                self.leave(signs, queue, waiter, Some(lane), wakes);
                 queue.answer(waiter, standing::REFUSED, wakes);
             }
         }
@@ -351,6 +351,7 @@ impl<T> Rule for Transferring<T> {
         _: &Signs,
         queue: &mut Queue<Delivery<T>>,
         waiter: Pointer<Delivery<T>>,
+        _: Option<Lane>,
         wakes: &mut Wakes,
     ) {
         // SAFETY: the lock is held, and the waiter is alive, as is everyone who waits.

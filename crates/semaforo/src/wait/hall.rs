@@ -53,15 +53,23 @@ pub trait Rule: Sized {
         wakes: &mut Wakes,
     ) -> Arrival<Self::Refusal>;
 
-    /// Somebody who had to wait leaves unserved. It is on no list any more.
+    /// Whether what those in this lane wait for is certain to come, so that no limit ends their wait.
+    fn is_decided(&self, lane: Lane) -> bool {
+        let _ = lane;
+        false
+    }
+
+    /// Somebody who had to wait leaves unserved. It is on no list any more; it was in this lane, or
+    /// dormant.
     fn leave(
         &mut self,
         outside: &Self::Outside,
         queue: &mut Queue<Self::Ask>,
         waiter: Pointer<Self::Ask>,
+        lane: Option<Lane>,
         wakes: &mut Wakes,
     ) {
-        let _ = (outside, queue, waiter, wakes);
+        let _ = (outside, queue, waiter, lane, wakes);
     }
 
     /// A task has claimed what it was granted.
@@ -367,7 +375,7 @@ impl<R: Rule> Line for Hall<R> {
                 }
                 Arrival::Waits(lane) => {
                     if let Some(standing) = give_up() {
-                        rule.leave(outside, queue, waiter, &mut wakes);
+                        rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
                         rule.settle(outside, queue, &mut wakes);
                         standing
                     } else {
@@ -470,7 +478,8 @@ impl<R: Rule> Line for Hall<R> {
             let granted = queue.holds_grant(waiter);
             match queue.detach(waiter) {
                 _ if granted => rule.take_back(outside, waiter),
-                Place::Lane(_) | Place::Dormant => rule.leave(outside, queue, waiter, wakes),
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                Place::Dormant => rule.leave(outside, queue, waiter, None, wakes),
                 _ => {}
             }
             rule.settle(outside, queue, wakes);
@@ -486,11 +495,17 @@ impl<R: Rule> Line for Hall<R> {
                 Place::Granted | Place::Deferred => {
                     return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
                 }
-                Place::Nowhere => return,
-                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
+                Place::Nowhere | Place::Nudged | Place::Condition => return,
+                Place::Lane(lane) if rule.is_decided(lane) => return,
+                Place::Lane(lane) => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, Some(lane), wakes);
+                }
+                Place::Dormant => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, None, wakes);
+                }
             }
-            queue.detach(waiter);
-            rule.leave(outside, queue, waiter, wakes);
             queue.answer(waiter, standing, wakes);
             rule.settle(outside, queue, wakes);
             wakes.arm |= queue.must_arm();

@@ -494,7 +494,8 @@ struct Abandoned<O: Operation, L: Limits>(NonNull<Request<O, L>>);
 impl<O: Operation, L: Limits> Drop for Abandoned<O, L> {
     fn drop(&mut self) {
         // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
-        drop(unsafe { Request::take_parts(self.0) });
+        let Parts { operation, ask, beside } = unsafe { Request::take_parts(self.0) };
+        operation.abandon(ask, beside);
     }
 }
 
