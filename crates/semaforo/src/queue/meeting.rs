@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::transferring::{Delivery, Signs, Transferring};
+use super::transferring::{Delivery, RETURNED_TAKERS, Signs, TAKERS, Transferring};
 use crate::sync::Of;
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Hall, Rule};
@@ -69,6 +69,11 @@ impl<T> Meeting<T> {
             resume(panic);
         }
         messages.into_iter().map(|(_, item)| item).collect()
+    }
+
+    /// How many wait for a message.
+    pub(super) fn waiting_takers(&self) -> usize {
+        self.hall.locked(|_, _, queue| queue.count(TAKERS) + queue.count(RETURNED_TAKERS))
     }
 
     pub(super) fn close(&self) -> bool {

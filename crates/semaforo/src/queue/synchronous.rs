@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::errors::{Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS, TAKERS};
+use super::transferring::{Delivery, SENDERS};
 use crate::wait::request::Request;
 
 /// A queue without room: whoever puts waits for somebody who takes, and the other way round.
@@ -96,7 +96,7 @@ impl<T> SynchronousQueue<T> {
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.meeting.hall.waiters_in(TAKERS)
+        self.meeting.waiting_takers()
     }
 
     /// How many wait for somebody to take theirs.

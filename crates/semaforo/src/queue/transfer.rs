@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS, TAKERS};
+use super::transferring::{Delivery, SENDERS};
 use crate::wait::request::Request;
 
 /// An unbounded queue in which a sender may leave a message ([`put`](Self::put)), or wait until it is
@@ -108,7 +108,7 @@ impl<T> TransferQueue<T> {
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_consumers(&self) -> usize {
-        self.meeting.hall.waiters_in(TAKERS)
+        self.meeting.waiting_takers()
     }
 
     /// How many wait until their item is taken.

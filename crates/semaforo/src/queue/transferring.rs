@@ -12,6 +12,9 @@ use crate::wait::wake::Wakes;
 pub(super) const TAKERS: Lane = Lane::First;
 /// Those who wait until their message is taken.
 pub(super) const SENDERS: Lane = Lane::Second;
+/// Those who wait for a message again, because theirs was withdrawn, or taken back, before they came
+/// for it. They go before the others, in the order in which they first came.
+pub(super) const RETURNED_TAKERS: Lane = Lane::Third;
 
 /// The state of a queue, behind its lock.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Transferring<T> {
     /// claims it.
     eager: bool,
     closed: bool,
+    /// How many have had to wait for a message.
+    came: u64,
 }
 
 type Sender<T> = Pointer<Delivery<T>>;
@@ -31,6 +36,9 @@ pub struct Delivery<T> {
     /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
     parcel: TrackedCell<Parcel<T>>,
     sending: bool,
+    /// How many takers had come when this one had to wait; 0 if it has not. Belongs to the lock's
+    /// holder.
+    came: TrackedCell<u64>,
 }
 
 /// Where a sender's message is, or what a taker has.
@@ -50,11 +58,22 @@ enum Parcel<T> {
 
 impl<T> Delivery<T> {
     pub(super) fn send(item: T) -> Self {
-        Self { parcel: TrackedCell::new(Parcel::Unsent(item)), sending: true }
+        Self::new(Parcel::Unsent(item), true)
     }
 
     pub(super) fn take() -> Self {
-        Self { parcel: TrackedCell::new(Parcel::Nothing), sending: false }
+        Self::new(Parcel::Nothing, false)
+    }
+
+    fn new(parcel: Parcel<T>, sending: bool) -> Self {
+        Self { parcel: TrackedCell::new(parcel), sending, came: TrackedCell::new(0) }
+    }
+
+    /// # Safety
+    /// The lock is held.
+    unsafe fn came(&self) -> u64 {
+        // SAFETY: the lock makes this the only access.
+        self.came.look(|came| unsafe { *came })
     }
 
     /// # Safety
@@ -117,7 +136,7 @@ impl Signs {
 
 impl<T> Transferring<T> {
     pub(super) fn new(eager: bool) -> Self {
-        Self { messages: Messages::new(), eager, closed: false }
+        Self { messages: Messages::new(), eager, closed: false, came: 0 }
     }
 
     /// Hands an item to the first who waits for one.
@@ -131,7 +150,7 @@ impl<T> Transferring<T> {
         if self.closed {
             return Err((item, TryPutError::Closed));
         }
-        let Some(taker) = queue.first(TAKERS) else { return Err((item, TryPutError::Full)) };
+        let Some(taker) = first_taker(queue) else { return Err((item, TryPutError::Full)) };
         let number = self.messages.next_number();
         self.hand(queue, taker, Message { number, item, sender: None }, wakes);
         Ok(())
@@ -243,6 +262,7 @@ impl<T> Transferring<T> {
         // and the task waits again, for what else is left.
         self.turn_away(SENDERS, signs, queue, wakes);
         self.settle(signs, queue, wakes);
+        self.turn_away(RETURNED_TAKERS, signs, queue, wakes);
         self.turn_away(TAKERS, signs, queue, wakes);
         true
     }
@@ -283,17 +303,39 @@ impl<T> Transferring<T> {
         }
     }
 
-    /// Lets a taker whose message was withdrawn before it came for it stand first again.
+    /// Where a taker has to wait, and when it has come.
+    fn number(&mut self, taker: &Delivery<T>) -> Lane {
+        // SAFETY: the lock is held, which makes this the only access.
+        taker.came.look_mut(|came| unsafe {
+            if *came > 0 {
+                return RETURNED_TAKERS;
+            }
+            self.came += 1;
+            *came = self.came;
+            TAKERS
+        })
+    }
+
+    /// Lets a taker whose message was withdrawn before it came for it wait again.
     fn disappoint(queue: &mut Queue<Delivery<T>>, taker: Pointer<Delivery<T>>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the taker of an unclaimed message is alive.
         unsafe {
             queue.detach(taker);
             match taker.as_ref().notes(|notes| notes.late_end()) {
                 Some(end) => queue.answer(taker, end, wakes),
-                None => queue.join(taker, TAKERS, true),
+                None => {
+                    let came = taker.as_ref().ask.came();
+                    queue.rejoin(taker, RETURNED_TAKERS, |other| other.as_ref().ask.came() < came);
+                }
             }
         }
     }
+}
+
+/// Who has the next message.
+#[inline]
+fn first_taker<T>(queue: &Queue<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
+    queue.first(RETURNED_TAKERS).or_else(|| queue.first(TAKERS))
 }
 
 impl<T> Rule for Transferring<T> {
@@ -320,7 +362,7 @@ impl<T> Rule for Transferring<T> {
                     Arrival::Served
                 }
                 Err(TryTakeError::Closed) => Arrival::Refused(Closed),
-                Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
+                Err(TryTakeError::Empty) => Arrival::Waits(self.number(ask)),
             };
         }
         if self.closed {
@@ -330,7 +372,7 @@ impl<T> Rule for Transferring<T> {
         let Parcel::Unsent(item) = (unsafe { ask.swap(Parcel::Nothing) }) else {
             return Arrival::Served;
         };
-        let Some(taker) = queue.first(TAKERS) else {
+        let Some(taker) = first_taker(queue) else {
             let number = self.messages.push(item, Some(waiter));
             // SAFETY: as above.
             unsafe { ask.swap(Parcel::Lies(number)) };
@@ -413,7 +455,7 @@ impl<T> Rule for Transferring<T> {
 
     /// What came back goes to the first who waits.
     fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, wakes: &mut Wakes) {
-        while let Some(taker) = queue.first(TAKERS) {
+        while let Some(taker) = first_taker(queue) {
             let Some(message) = self.messages.pop() else { return };
             let sender = message.sender;
             if self.hand(queue, taker, message, wakes) {
@@ -428,7 +470,7 @@ impl<T> Rule for Transferring<T> {
     fn before_unlocking(&mut self, signs: &Signs, queue: &Queue<Delivery<T>>) {
         // Whoever comes to a closed queue has to learn of it.
         let messages = self.closed || self.messages.len() > 0;
-        let takers = self.closed || queue.first(TAKERS).is_some();
+        let takers = self.closed || first_taker(queue).is_some();
         let seen = u32::from(messages) * MESSAGES + u32::from(takers) * WAITING_TAKERS;
         if signs.0.load(Ordering::Relaxed) != seen {
             signs.0.store(seen, Ordering::Release);

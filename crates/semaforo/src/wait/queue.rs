@@ -95,6 +95,26 @@ impl<A> Queue<A> {
         }
     }
 
+    /// Puts a task that was answered in vain back into a lane, behind the last one who comes before it.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    pub(crate) unsafe fn rejoin(
+        &mut self,
+        waiter: Pointer<A>,
+        lane: Lane,
+        comes_before: impl Fn(Pointer<A>) -> bool,
+    ) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            own.notes(|notes| notes.place = Place::Lane(lane));
+            own.stand(standing::WAITING);
+            self.lanes[lane.number()].insert(waiter, comes_before);
+        }
+        self.waiting += 1;
+    }
+
     /// Puts somebody who waits elsewhere, and may be asleep, last in a lane, or first.
     ///
     /// # Safety
