@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
 
-use crate::primitive::TrackedCell;
+use crate::primitive::{ThreadId, TrackedCell, current};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
 use crate::wait::limits::WaitError;
@@ -132,11 +131,11 @@ impl Gathering {
     }
 
     fn act(&mut self) {
-        self.acting = Some((std::thread::current().id(), self.generation));
+        self.acting = Some((current().id(), self.generation));
     }
 
     fn is_acting_here(&self) -> bool {
-        self.acting.is_some_and(|(thread, _)| thread == std::thread::current().id())
+        self.acting.is_some_and(|(thread, _)| thread == current().id())
     }
 
     /// Lets everyone go who has arrived.
