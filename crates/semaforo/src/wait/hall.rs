@@ -328,6 +328,23 @@ impl<R: Rule> Hall<R> {
         }
     }
 
+    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
+    #[cold]
+    fn finish_more(&self, wakes: &mut Wakes) {
+        while std::mem::take(&mut wakes.deferred) {
+            self.locked(|rule, outside, queue| {
+                queue.tell_deferred(wakes);
+                rule.settle(outside, queue, wakes);
+                wakes.arm |= queue.must_arm();
+            });
+            if std::mem::take(&mut wakes.arm) {
+                self.arm();
+            }
+            wakes.wake();
+        }
+    }
+
+    #[cold]
     fn arm(&self) {
         TIMER.watch(self.to_counted());
     }
@@ -530,20 +547,13 @@ impl<R: Rule> Kernel for Hall<R> {
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        loop {
-            // The watchdog first: a waker may wait for what somebody else was granted.
-            if std::mem::take(&mut wakes.arm) {
-                self.arm();
-            }
-            wakes.wake();
-            if !std::mem::take(&mut wakes.deferred) {
-                return;
-            }
-            self.locked(|rule, outside, queue| {
-                queue.tell_deferred(wakes);
-                rule.settle(outside, queue, wakes);
-                wakes.arm |= queue.must_arm();
-            });
+        // The watchdog first: a waker may wait for what somebody else was granted.
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.wake();
+        if wakes.deferred {
+            self.finish_more(wakes);
         }
     }
 
