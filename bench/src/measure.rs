@@ -35,6 +35,7 @@ pub(crate) struct Outcome<'row> {
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) side: Side,
+    pub(crate) caveat: Option<&'static str>,
     pub(crate) median: f64,
     pub(crate) tenth_percentile: f64,
     pub(crate) ninetieth_percentile: f64,
@@ -111,6 +112,7 @@ impl Entrant {
         Figure {
             name: self.contestant.name,
             side: self.contestant.side,
+            caveat: self.contestant.caveat,
             median: percentile(&self.samples, 50),
             tenth_percentile: percentile(&self.samples, 10),
             ninetieth_percentile: percentile(&self.samples, 90),

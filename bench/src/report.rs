@@ -1,5 +1,6 @@
 //! Where the figures go: a table for people, JSON for machines.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -57,6 +58,9 @@ impl Table {
         let verdicts: Vec<Verdict> = outcomes.iter().filter_map(Outcome::verdict).collect();
         let met = verdicts.iter().filter(|verdict| verdict.met).count();
         println!("{met} of {} bars met", verdicts.len());
+        for caveat in caveats(outcomes) {
+            println!("* {caveat}");
+        }
         if let Some(reason) = crate::java::absence() {
             println!("without Java: {reason}");
         }
@@ -67,6 +71,12 @@ pub(crate) fn write_json(outcomes: &[Outcome], mut file: File) -> io::Result<()>
     let rows: Vec<Value> = outcomes.iter().map(Outcome::to_json).collect();
     serde_json::to_writer_pretty(&mut file, &json!({ "rows": rows }))?;
     writeln!(file)
+}
+
+/// Each once, however many figures it belongs to.
+fn caveats(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
+    let figures = outcomes.iter().flat_map(|outcome| &outcome.figures);
+    figures.filter_map(|figure| figure.caveat).collect()
 }
 
 /// How ours stands to its bar.
@@ -105,12 +115,13 @@ impl Verdict {
 }
 
 impl Figure {
-    /// With the spread where the median alone would mislead.
+    /// With the spread where the median alone would mislead, and a star for a caveat.
     fn in_words(&self) -> String {
+        let star = if self.caveat.is_some() { "*" } else { "" };
         let median = compact(self.median);
         match self.ninetieth_percentile > 2.0 * self.tenth_percentile {
-            true => format!("{} {median} ({})", self.name, self.spread_in_words()),
-            false => format!("{} {median}", self.name),
+            true => format!("{}{star} {median} ({})", self.name, self.spread_in_words()),
+            false => format!("{}{star} {median}", self.name),
         }
     }
 
@@ -185,6 +196,11 @@ impl Outcome<'_> {
         let siblings = medians(Side::Sibling);
         if !siblings.is_empty() {
             row["also_ours"] = siblings.into();
+        }
+        for figure in &self.figures {
+            if let Some(caveat) = figure.caveat {
+                row["caveats"][figure.name] = caveat.into();
+            }
         }
         row
     }

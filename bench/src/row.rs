@@ -42,6 +42,8 @@ pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     pub(crate) side: Side,
     pub(crate) work: Work,
+    /// What the figure does not tell and a fair comparison has to.
+    pub(crate) caveat: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,15 +57,19 @@ pub(crate) enum Side {
 
 impl Contestant {
     pub(crate) fn ours(work: Work) -> Contestant {
-        Contestant { name: "ours", side: Side::Ours, work }
+        Contestant { name: "ours", side: Side::Ours, work, caveat: None }
     }
 
     pub(crate) fn sibling(name: &'static str, work: Work) -> Contestant {
-        Contestant { name, side: Side::Sibling, work }
+        Contestant { name, side: Side::Sibling, work, caveat: None }
     }
 
     pub(crate) fn peer(name: &'static str, work: Work) -> Contestant {
-        Contestant { name, side: Side::Peer, work }
+        Contestant { name, side: Side::Peer, work, caveat: None }
+    }
+
+    pub(crate) fn caveat(self, caveat: &'static str) -> Contestant {
+        Contestant { caveat: Some(caveat), ..self }
     }
 }
 
