@@ -74,6 +74,56 @@ where
     })
 }
 
+/// So many tasks put through one channel and as many take. Nanoseconds per item.
+pub(crate) fn pipe<P, F, G>(
+    pairs: u64,
+    channel: P,
+    put: impl Fn(&'static P, u64) -> F + Copy + Send + Sync + 'static,
+    take: impl Fn(&'static P) -> G + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+    G: Future<Output = u64> + Send + 'static,
+{
+    let channel = settle(channel);
+    Work::counted(move |operations| {
+        let items = operations.div_ceil(pairs);
+        let produce = move || async move {
+            for number in 0..items {
+                put(black_box(channel), number).await;
+            }
+        };
+        let consume = move || async move {
+            for _ in 0..items {
+                black_box(take(black_box(channel)).await);
+            }
+        };
+        let spawn_pair = |_| [RUNTIME.spawn(produce()), RUNTIME.spawn(consume())];
+        time(|| (0..pairs).flat_map(spawn_pair).collect()) / (items * pairs) as f64
+    })
+}
+
+/// Two tasks meet again and again. Nanoseconds per meeting.
+pub(crate) fn meet<P, F>(
+    primitive: P,
+    arrive: impl Fn(&'static P) -> F + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let primitive = settle(primitive);
+    Work::counted(move |meetings| {
+        let side = move || async move {
+            for _ in 0..meetings {
+                arrive(black_box(primitive)).await;
+            }
+        };
+        time(|| vec![RUNTIME.spawn(side()), RUNTIME.spawn(side())]) / meetings as f64
+    })
+}
+
 fn time(spawn: impl FnOnce() -> Vec<JoinHandle<()>>) -> f64 {
     let begin = Instant::now();
     let tasks = spawn();
