@@ -54,6 +54,16 @@ pub(super) fn unbounded() -> Work {
     )
 }
 
+/// The queue without transfers.
+pub(super) fn unbounded_blocking() -> Work {
+    two_threads::pipe(
+        Apart,
+        ends_of(BlockingQueue::unbounded()),
+        |queue, item| queue.put(item).wait().unwrap(),
+        |queue| queue.take().wait().unwrap(),
+    )
+}
+
 pub(super) fn transfer() -> Work {
     two_threads::pipe(
         Apart,
@@ -100,4 +110,20 @@ pub(super) fn priority(items: u64) -> Work {
 fn ends_of<Q: 'static>(queue: Q) -> (&'static Q, &'static Q) {
     let queue = settle(queue);
     (queue, queue)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::one_thread::{poll_once, ready};
+
+    #[test]
+    fn ours_deserves_no_caveat() {
+        let queue = BlockingQueue::bounded(64);
+        let mut take = Box::pin(queue.take());
+        assert!(poll_once(take.as_mut()).is_pending());
+        ready(queue.put(7)).unwrap();
+        drop(take);
+        assert_eq!(queue.try_take(), Ok(7), "the next taker gets it");
+    }
 }

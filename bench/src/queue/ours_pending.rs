@@ -23,6 +23,10 @@ pub(super) fn unbounded() -> Work {
     Work::Known(f64::NAN)
 }
 
+pub(super) fn unbounded_blocking() -> Work {
+    Work::Known(f64::NAN)
+}
+
 pub(super) fn transfer() -> Work {
     Work::Known(f64::NAN)
 }

@@ -20,6 +20,7 @@ pub(super) fn rows() -> Vec<Row> {
 fn put() -> Vec<Contestant> {
     let mut contestants = vec![
         Contestant::ours(ours::unbounded()),
+        Contestant::sibling("blocking-queue", ours::unbounded_blocking()),
         Contestant::peer(
             "crossbeam",
             pipe(
