@@ -1,20 +1,34 @@
 #![doc = include_str!("lib.md")]
 #![deny(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
+#![allow(
+    private_interfaces,
+    private_bounds,
+    reason = "sealed traits lead to the kernel; nobody else can name or call what is private there"
+)]
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod models;
 pub mod policy;
 mod primitive;
+pub mod queue;
 pub mod sync;
 mod synchronizer;
 mod wait;
 
 pub use policy::{Policy, Refusal};
+pub use queue::{
+    BlockingQueue, Closed, Rejected, SynchronousQueue, TransferQueue, TryPutError, TryTakeError,
+};
+pub use sync::barrier::{Arrival, Barrier, Broken, PartiesError};
+pub use sync::condition::{Condition, Interrupted, ReentrantCondition, WriteCondition};
 pub use sync::event::{AutoEvent, Event};
+pub use sync::exchanger::Exchanger;
 pub use sync::latch::Latch;
+pub use sync::monitor::{Monitor, ReentrantMonitor};
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};
 pub use sync::park::Parker;
+pub use sync::phaser::Phaser;
 pub use sync::promise::{Promise, PromiseError};
 pub use sync::reentrant::{KeyGuard, OwnedKeyGuard, OwnerKey, ReentrantGuard, ReentrantLock};
 pub use sync::rwlock::{
@@ -26,7 +40,7 @@ pub use wait::cancel::{CancelSource, CancelToken};
 pub use wait::limits::WaitError;
 pub use wait::request::Request;
 
-pub use policy::{AcquireError, CountError, ReleaseError, TooManyHolds};
+pub use policy::{AcquireError, CountError, PhaserError, ReleaseError, TooManyHolds};
 
 /// The parts of a request's type, for those who have to name it.
 pub mod request {

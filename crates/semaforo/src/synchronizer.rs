@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::policy::{MAX_LANES, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
 use crate::wait::core::{Attempt, Core, STATE, exchange};
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A [`Policy`] that threads can block on and tasks can await.
@@ -243,9 +243,7 @@ pub struct Held<P: Policy, H: Handle<Synchronizer<P>>> {
     ask: P::Ask,
 }
 
-impl<P: Policy, H: Handle<Synchronizer<P>>> sealed::Operation for Acquiring<P, H> {}
-
-impl<P: Policy, H: Handle<Synchronizer<P>>> Operation for Acquiring<P, H> {
+impl<P: Policy, H: Handle<Synchronizer<P>>> Asking for Acquiring<P, H> {
     type Policy = P;
     type Granted = Held<P, H>;
 
@@ -291,9 +289,7 @@ impl<P: Policy, H: Handle<Synchronizer<P>>> fmt::Debug for Held<P, H> {
 #[derive(Debug)]
 pub struct Passing<'a, P: Policy>(&'a Synchronizer<P>);
 
-impl<P: Policy> sealed::Operation for Passing<'_, P> {}
-
-impl<P: Policy> Operation for Passing<'_, P> {
+impl<P: Policy> Asking for Passing<'_, P> {
     type Policy = P;
     type Granted = ();
 

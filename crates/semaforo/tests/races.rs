@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Mutex as StdMutex;
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use semaforo::request::{Limited, Operation, Output};
-use semaforo::{CancelSource, CancelToken, Mutex, Request, RwLock, Semaphore};
+use semaforo::{CancelSource, CancelToken, Mutex, Request, RwLock, Semaphore, WaitError};
 use support::{Random, Waiter, block_on, leaked, on_tokio};
 
 /// How long one of the six mixed tests runs; two of them run at a time.
@@ -106,12 +107,14 @@ fn abandon<O: Operation>(
 
 /// What the mixed stress does with an object: one visit, by a thread or by a task.
 trait Visitor: Sync {
-    type Operation: Operation;
+    type Granted;
+    type Refusal;
+    type Operation: Operation<Bounded = Result<Self::Granted, WaitError<Self::Refusal>>>;
 
     /// A request, with whatever it takes to account for it.
     fn request(&self, random: &mut Random) -> Request<Self::Operation>;
     /// It was granted: uses it, and lets go of it.
-    fn granted(&self, granted: <Self::Operation as Operation>::Granted, random: &mut Random);
+    fn granted(&self, granted: Self::Granted, random: &mut Random);
 }
 
 fn visit<V: Visitor>(visitor: &V, cancellers: &Cancellers, random: &mut Random) {
@@ -191,6 +194,8 @@ struct Weighing {
 }
 
 impl Visitor for &'static Weighing {
+    type Granted = semaforo::Permit<'static>;
+    type Refusal = semaforo::AcquireError;
     type Operation = semaforo::sync::semaphore::Acquire<&'static Semaphore>;
 
     fn request(&self, random: &mut Random) -> Request<Self::Operation> {
@@ -247,6 +252,8 @@ struct Adding {
 }
 
 impl Visitor for &'static Adding {
+    type Granted = semaforo::MutexGuard<'static, (u64, u64)>;
+    type Refusal = Infallible;
     type Operation = semaforo::sync::mutex::Lock<(u64, u64), &'static Mutex<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {
@@ -293,6 +300,8 @@ struct Reading {
 struct Writing(&'static Reading);
 
 impl Visitor for &'static Reading {
+    type Granted = semaforo::RwLockReadGuard<'static, (u64, u64)>;
+    type Refusal = Infallible;
     type Operation = semaforo::sync::rwlock::Read<(u64, u64), &'static RwLock<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {
@@ -322,6 +331,8 @@ impl Reading {
 }
 
 impl Visitor for Writing {
+    type Granted = semaforo::RwLockWriteGuard<'static, (u64, u64)>;
+    type Refusal = Infallible;
     type Operation = semaforo::sync::rwlock::Write<(u64, u64), &'static RwLock<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {

@@ -3,14 +3,16 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::Exclusive;
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A lock around a value: strictly first come first served.
@@ -141,9 +143,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 #[derive(Debug)]
 pub struct Lock<T: ?Sized, H: Handle<Mutex<T>>>(H, Of<T>);
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> sealed::Operation for Lock<T, H> {}
-
-impl<T: ?Sized, H: Handle<Mutex<T>>> Operation for Lock<T, H> {
+impl<T: ?Sized, H: Handle<Mutex<T>>> Asking for Lock<T, H> {
     type Policy = Exclusive;
     type Granted = Guard<T, H>;
 
@@ -183,6 +183,22 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> Guard<T, H> {
     /// The lock that is held. Not a method, because the value may have one of that name.
     pub fn mutex(this: &Self) -> &Mutex<T> {
         &this.mutex
+    }
+}
+
+impl<T: ?Sized, H: Handle<Mutex<T>>> guard::LockGuard for Guard<T, H> {
+    type Policy = Exclusive;
+
+    fn synchronizer(&self) -> &Synchronizer<Exclusive> {
+        &self.mutex.synchronizer
+    }
+
+    fn ask(&self) {}
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.mutex) });
     }
 }
 

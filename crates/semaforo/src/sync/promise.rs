@@ -10,7 +10,7 @@ use super::introspection;
 use crate::policy::{Gate, Opening};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Operation, sealed};
+use crate::wait::operation::Asking;
 use crate::wait::request::Request;
 use crate::wait::wake::resume;
 
@@ -196,9 +196,7 @@ impl<T: fmt::Debug, E: fmt::Debug> fmt::Debug for Promise<T, E> {
 /// The operation of [`Promise::get`].
 pub struct Get<'a, T, E>(&'a Promise<T, E>);
 
-impl<T, E> sealed::Operation for Get<'_, T, E> {}
-
-impl<'a, T, E> Operation for Get<'a, T, E> {
+impl<'a, T, E> Asking for Get<'a, T, E> {
     type Policy = Gate;
     type Granted = Result<&'a T, PromiseError<&'a E>>;
 

@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.
@@ -243,9 +245,7 @@ pub struct Reenter<T: ?Sized, H: Handle<ReentrantLock<T>>, M> {
     _value: Of<T>,
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> sealed::Operation for Reenter<T, H, M> {}
-
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Operation for Reenter<T, H, M> {
+impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Asking for Reenter<T, H, M> {
     type Policy = Owned;
     type Granted = Guard<T, H, M>;
 
@@ -282,6 +282,26 @@ impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Guard<T, H, M> {
     /// The lock that is held. Not a method, because the value may have one of that name.
     pub fn reentrant_lock(this: &Self) -> &ReentrantLock<T> {
         &this.lock
+    }
+}
+
+/// Only if the value may be shared: whoever waits gives away all its holds, but its other guards go
+/// on giving out references.
+impl<T: ?Sized + Sync, H: Handle<ReentrantLock<T>>, M> guard::LockGuard for Guard<T, H, M> {
+    type Policy = Owned;
+
+    fn synchronizer(&self) -> &Synchronizer<Owned> {
+        &self.lock.synchronizer
+    }
+
+    fn ask(&self) -> Owner {
+        self.owner
+    }
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.lock) });
     }
 }
 

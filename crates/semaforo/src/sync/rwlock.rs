@@ -7,11 +7,12 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A reader-writer lock around a value, in Hoare's order.
@@ -195,10 +196,7 @@ pub struct Read<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
 #[derive(Debug)]
 pub struct Write<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> sealed::Operation for Read<T, H> {}
-impl<T: ?Sized, H: Handle<RwLock<T>>> sealed::Operation for Write<T, H> {}
-
-impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Read<T, H> {
+impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Read<T, H> {
     type Policy = ReadWrite;
     type Granted = ReadGuard<T, H>;
 
@@ -213,7 +211,7 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Read<T, H> {
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Operation for Write<T, H> {
+impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Write<T, H> {
     type Policy = ReadWrite;
     type Granted = WriteGuard<T, H>;
 
@@ -316,6 +314,24 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> WriteGuard<T, H> {
         // A writer can always become a reader. If a waker panics, the reader's guard is dropped.
         let _ = guard.lock.synchronizer.release(Ending::Downgrade);
         guard
+    }
+}
+
+impl<T: ?Sized, H: Handle<RwLock<T>>> guard::LockGuard for WriteGuard<T, H> {
+    type Policy = ReadWrite;
+
+    fn synchronizer(&self) -> &Synchronizer<ReadWrite> {
+        &self.lock.synchronizer
+    }
+
+    fn ask(&self) -> Access {
+        Access::Write
+    }
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.lock) });
     }
 }
 

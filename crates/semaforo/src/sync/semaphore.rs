@@ -8,7 +8,7 @@ use super::introspection;
 use crate::policy::{Giving, Permits, ReleaseError};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Handle, Operation, sealed};
+use crate::wait::operation::{Asking, Handle};
 use crate::wait::request::Request;
 
 /// A counting semaphore: strictly first come first served, any number of permits at a time.
@@ -203,9 +203,7 @@ impl fmt::Debug for Semaphore {
 #[derive(Debug)]
 pub struct Acquire<H: Handle<Semaphore>>(H);
 
-impl<H: Handle<Semaphore>> sealed::Operation for Acquire<H> {}
-
-impl<H: Handle<Semaphore>> Operation for Acquire<H> {
+impl<H: Handle<Semaphore>> Asking for Acquire<H> {
     type Policy = Permits;
     type Granted = PermitOf<H>;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::grants::OVERTAKEN_AT_MOST;
-use super::kernel::{Kernel, Seat};
+use super::kernel::{Kernel, Line, beside};
 use super::parker::Backoff;
-use super::queue::Queue;
+use super::queue::{Queue, Visit, tell};
 use super::timer::{TIMER, Watch};
 use super::waiter::{Lane, Place, Pointer, standing};
 use super::wake::Wakes;
@@ -29,7 +29,7 @@ pub(crate) const STATE: u64 = (1 << STATE_BITS) - 1;
 const _: () = assert!(STATE == STRICT - 1);
 
 /// How long a task may leave a grant unclaimed while others wait, unless set otherwise.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Changes a word without its lock. Acquires what was released before, and releases what was done
 /// before: a transition may do both.
@@ -52,7 +52,7 @@ pub(crate) fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64,
 /// Acquiring synchronizes with releasing through the word (acquire and release), and through the
 /// waiter's standing when a grant is handed over.
 #[repr(C, align(64))]
-pub(crate) struct Core<P: Policy> {
+pub struct Core<P: Policy> {
     pub(crate) word: AtomicU64,
     queue: TrackedCell<Queue<P::Ask>>,
     pub(super) policy: P,
@@ -71,7 +71,7 @@ unsafe impl<P: Policy> Sync for Core<P> {}
 
 /// What came of asking without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub enum Attempt {
     Granted,
     /// This word allows no grant, or no overtaking.
     Denied(u64),
@@ -130,9 +130,9 @@ impl<P: Policy> Core<P> {
         self.barging
     }
 
-    /// A counted reference, for those who may outlive the borrow.
-    pub(crate) fn counted(&self) -> Option<Arc<Self>> {
-        self.me.upgrade()
+    /// A counted reference.
+    pub(super) fn shared(&self) -> Arc<Self> {
+        self.me.upgrade().expect("whoever calls this has a core that is counted")
     }
 
     #[inline]
@@ -235,12 +235,6 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// Why everyone was expelled, if so. Under the lock: whoever told them may not have stored the
-    /// state yet.
-    pub(crate) fn expulsion(&self) -> Option<P::Refusal> {
-        self.policy.expel(self.lock().state)
-    }
-
     /// The state now. Under the lock if it is held: whoever was granted something may ask before the
     /// one who granted it has stored the state.
     pub(crate) fn state(&self) -> u64 {
@@ -255,66 +249,7 @@ impl<P: Policy> Core<P> {
 
     /// How many wait in one lane.
     pub(crate) fn waiters_in(&self, lane: usize) -> usize {
-        self.lock().change(|_, queue, _| {
-            let list = &queue.lanes[lane];
-            // SAFETY: the lock is held, and what is in a lane is alive.
-            std::iter::successors(list.front(), |waiter| unsafe { list.after(*waiter) }).count()
-        })
-    }
-
-    /// Grants the waiter's ask, refuses it, ends it as `give_up` says, or queues it, and returns its
-    /// standing. `attempt` is what came of asking without the lock.
-    ///
-    /// # Safety
-    /// The waiter is pinned, in no list, prepared for its task or thread, and is [withdrawn](Self::withdraw) before its memory is
-    /// used otherwise.
-    #[inline]
-    pub(crate) unsafe fn enter(
-        &self,
-        waiter: Pointer<P::Ask>,
-        attempt: Attempt,
-        refusal: &mut Option<P::Refusal>,
-        give_up: impl FnOnce() -> Option<u8>,
-    ) -> u8 {
-        // SAFETY: pinned, hence alive.
-        let own = unsafe { waiter.as_ref() };
-        let ask = own.ask;
-        let mut arm = false;
-        let (mut locked, denied) = match attempt {
-            Attempt::Granted => return standing::SERVED,
-            Attempt::Denied(word) => self.lock_from(word),
-            Attempt::Unknown => (self.lock(), false),
-        };
-        let standing = locked.change(|core, queue, state| {
-            if !denied && (queue.waiting == 0 || core.may_overtake(queue, *state, ask)) {
-                if let Some(next) = core.policy.acquire(*state, ask) {
-                    *state = next;
-                    return standing::SERVED;
-                }
-            }
-            *refusal = core.policy.refuse(*state, ask);
-            if refusal.is_some() {
-                return standing::REFUSED;
-            }
-            if let Some(standing) = give_up() {
-                return standing;
-            }
-            let lane = core.lane(ask);
-            // SAFETY: the lock is held, and the waiter is in no list.
-            unsafe {
-                own.notes(|notes| notes.place = Place::Lane(lane));
-                own.stand(standing::WAITING);
-                queue.lanes[lane.number()].push_back(waiter);
-            }
-            queue.waiting += 1;
-            arm = queue.must_arm();
-            standing::WAITING
-        });
-        drop(locked);
-        if arm {
-            self.arm();
-        }
-        standing
+        self.lock().change(|_, queue, _| queue.count(Lane::new(lane)))
     }
 
     /// Whether an ask may be granted although others wait.
@@ -329,34 +264,18 @@ impl<P: Policy> Core<P> {
         Lane::new(if P::LANES == 1 { 0 } else { self.policy.lane(ask).min(P::LANES - 1) })
     }
 
-    /// Claims what a task was granted, if it was and nobody has taken it back.
+    /// [`revisit`](Line::revisit), where something else may be done with a waiter that was passed
+    /// over than to let it stand first.
     ///
     /// # Safety
-    /// The waiter was queued here, and this is its owner.
-    #[inline]
-    pub(crate) unsafe fn claim(&self, waiter: Pointer<P::Ask>) -> bool {
-        // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
-        unsafe {
-            let own = waiter.as_ref();
-            own.standing() == standing::GRANTED
-                && self.lock().change(|_, queue, _| {
-                    let granted = own.notes(|notes| notes.place) == Place::Granted;
-                    if granted {
-                        queue.granted.remove(waiter);
-                        own.notes(|notes| notes.place = Place::Nowhere);
-                    }
-                    granted
-                })
-        }
-    }
-
-    /// Looks after a queued task that is being polled: claims what it was granted, wakes it from
-    /// dormancy, or remembers its new waker. `WAITING` means that it goes on waiting.
-    ///
-    /// # Safety
-    /// The waiter was queued here, and this is its owner.
+    /// As `revisit`.
     #[inline(never)]
-    pub(crate) unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
+    pub(super) unsafe fn revisit_or(
+        &self,
+        waiter: Pointer<P::Ask>,
+        waker: &Waker,
+        mut instead: impl FnMut(&mut Queue<P::Ask>) -> Option<u8>,
+    ) -> u8 {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
         let mut fresh = None;
@@ -372,131 +291,21 @@ impl<P: Policy> Core<P> {
             // SAFETY: the waiter was queued here and its standing is not final, so it is known to
             // the queue, unless the lock shows otherwise.
             let visit = self.lock().change(|core, queue, state| unsafe {
-                core.revisit_locked(queue, state, waiter, waker, &mut fresh, &mut wakes)
+                match queue.visit(waiter, waker, &mut fresh) {
+                    Visit::PassedOver => Visit::Stands(match instead(queue) {
+                        Some(standing) => standing,
+                        None => core.stand_first(queue, state, waiter, &mut wakes),
+                    }),
+                    visit => visit,
+                }
             });
             let standing = if let Visit::Stands(standing) = visit { standing } else { 0 };
             self.finish_visit(&mut wakes, standing, own.ask);
             match visit {
                 Visit::Stands(standing) => return standing,
                 Visit::NeedsWaker => fresh = Some(waker.clone()),
-                Visit::Answered => {}
+                Visit::Answered | Visit::PassedOver => {}
             }
-        }
-    }
-
-    /// # Safety
-    /// As [`revisit`](Self::revisit); and the lock is held.
-    unsafe fn revisit_locked(
-        &self,
-        queue: &mut Queue<P::Ask>,
-        state: &mut u64,
-        waiter: Pointer<P::Ask>,
-        waker: &Waker,
-        fresh: &mut Option<Waker>,
-        wakes: &mut Wakes,
-    ) -> Visit {
-        // SAFETY: the lock is held, and the waiter is alive and where its notes say.
-        unsafe {
-            let own = waiter.as_ref();
-            match own.notes(|notes| notes.place) {
-                Place::Granted => {
-                    queue.granted.remove(waiter);
-                    own.notes(|notes| notes.place = Place::Nowhere);
-                    Visit::Stands(standing::SERVED)
-                }
-                Place::Deferred => {
-                    queue.deferred.remove(waiter);
-                    Visit::Stands(own.notes(|notes| {
-                        notes.place = Place::Nowhere;
-                        match notes.number() {
-                            standing::GRANTED => standing::SERVED,
-                            answer => answer,
-                        }
-                    }))
-                }
-                Place::Lane(_) => {
-                    if !own.would_wake(waker) {
-                        match fresh.take() {
-                            None => return Visit::NeedsWaker,
-                            // The old one is dropped by the caller, after the lock is released.
-                            new => *fresh = own.swap_waker(new),
-                        }
-                    }
-                    Visit::Stands(standing::WAITING)
-                }
-                Place::Nudged | Place::Dormant => {
-                    let Some(new) = fresh.take() else { return Visit::NeedsWaker };
-                    *fresh = own.swap_waker(Some(new));
-                    Visit::Stands(self.stand_first(queue, state, waiter, wakes))
-                }
-                Place::Nowhere => Visit::Answered,
-            }
-        }
-    }
-
-    /// Takes a waiter off whatever list it is on, and tells where it was.
-    ///
-    /// # Safety
-    /// The lock is held, and the waiter is alive and where its notes say.
-    pub(super) unsafe fn detach(
-        &self,
-        queue: &mut Queue<P::Ask>,
-        waiter: Pointer<P::Ask>,
-    ) -> Place {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            let own = waiter.as_ref();
-            let (place, thread) = own
-                .notes(|notes| (std::mem::replace(&mut notes.place, Place::Nowhere), notes.thread));
-            match place {
-                Place::Lane(lane) => {
-                    queue.lanes[lane.number()].remove(waiter);
-                    queue.waiting -= 1;
-                }
-                Place::Granted => queue.granted.remove(waiter),
-                Place::Nudged => {
-                    queue.nudged -= 1;
-                    if !thread {
-                        queue.granted.remove(waiter);
-                    }
-                }
-                Place::Deferred => queue.deferred.remove(waiter),
-                Place::Dormant => {
-                    queue.dormant.remove(waiter);
-                    queue.dormants -= 1;
-                }
-                Place::Nowhere => {}
-            }
-            place
-        }
-    }
-
-    /// Takes back a request whose owner no longer wants it: gives up its place, or passes on what
-    /// it was granted. Afterwards nobody here knows of the waiter.
-    ///
-    /// # Safety
-    /// The waiter is alive and was queued here, and this is its owner.
-    #[inline(always)]
-    pub(crate) unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
-        // SAFETY: the owner's waiter is alive.
-        let own = unsafe { waiter.as_ref() };
-        if standing::is_final(own.standing()) {
-            return self.withdraw_answered(own.standing(), own.ask);
-        }
-        let mut locked = self.lock();
-        // SAFETY: the lock is held; the waiter is where its notes say.
-        let settle = locked.change(|_, queue, _| unsafe {
-            let Place::Lane(lane) = own.notes(|notes| notes.place) else { return true };
-            let lane = &mut queue.lanes[lane.number()];
-            let headed = lane.front() == Some(waiter);
-            lane.remove(waiter);
-            queue.waiting -= 1;
-            // Only the head holds others up.
-            headed && queue.waiting > 0
-        });
-        if settle {
-            // SAFETY: passed on from the caller.
-            unsafe { self.withdraw_head(locked, waiter) };
         }
     }
 
@@ -520,16 +329,11 @@ impl<P: Policy> Core<P> {
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
         let given = locked.change(|core, queue, state| unsafe {
             let own = waiter.as_ref();
-            let granted = match own.notes(|notes| notes.place) {
-                Place::Lane(_) => return None,
-                Place::Granted => true,
-                Place::Deferred => {
-                    let answer = own.notes(|notes| notes.number());
-                    matches!(answer, standing::GRANTED | standing::SERVED)
-                }
-                Place::Nudged | Place::Dormant | Place::Nowhere => false,
-            };
-            core.detach(queue, waiter);
+            if let Place::Lane(_) = own.notes(|notes| notes.place) {
+                return None;
+            }
+            let granted = queue.holds_grant(waiter);
+            queue.detach(waiter);
             if granted { core.undo(state, own.ask) } else { None }
         });
         self.settle_and_wake(locked, given);
@@ -567,25 +371,147 @@ impl<P: Policy> Core<P> {
     }
 }
 
-/// What a poll of a queued request found.
-enum Visit {
-    /// The request now stands like this.
-    Stands(u8),
-    /// A waker has to be cloned, for which the lock had to be let go.
-    NeedsWaker,
-    /// It was answered in the meantime.
-    Answered,
+impl<P: Policy> Line for Core<P> {
+    type Ask = P::Ask;
+    type Refusal = P::Refusal;
+
+    fn counted(&self) -> Option<Arc<dyn Kernel>> {
+        let me = self.me.upgrade()?;
+        Some(me)
+    }
+
+    #[inline]
+    fn tries_first(&self) -> bool {
+        P::TRIES_FIRST || self.barging
+    }
+
+    #[inline]
+    unsafe fn enter(
+        &self,
+        waiter: Pointer<P::Ask>,
+        attempt: Attempt,
+        refusal: &mut Option<P::Refusal>,
+        give_up: impl FnOnce() -> Option<u8>,
+    ) -> u8 {
+        // SAFETY: pinned, hence alive.
+        let own = unsafe { waiter.as_ref() };
+        let ask = own.ask;
+        let mut arm = false;
+        let (mut locked, denied) = match attempt {
+            Attempt::Granted => return standing::SERVED,
+            Attempt::Denied(word) => self.lock_from(word),
+            Attempt::Unknown => (self.lock(), false),
+        };
+        let standing = locked.change(|core, queue, state| {
+            if !denied && (queue.waiting == 0 || core.may_overtake(queue, *state, ask)) {
+                if let Some(next) = core.policy.acquire(*state, ask) {
+                    *state = next;
+                    return standing::SERVED;
+                }
+            }
+            *refusal = core.policy.refuse(*state, ask);
+            if refusal.is_some() {
+                return standing::REFUSED;
+            }
+            if let Some(standing) = give_up() {
+                return standing;
+            }
+            let lane = core.lane(ask);
+            // SAFETY: the lock is held, and the waiter is in no list.
+            unsafe { queue.join(waiter, lane, false) };
+            arm = queue.must_arm();
+            standing::WAITING
+        });
+        drop(locked);
+        if arm {
+            self.arm();
+        }
+        standing
+    }
+
+    #[inline]
+    unsafe fn claim(&self, waiter: Pointer<P::Ask>) -> bool {
+        // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
+        unsafe {
+            let own = waiter.as_ref();
+            own.standing() == standing::GRANTED
+                && self.lock().change(|_, queue, _| queue.claim(waiter))
+        }
+    }
+
+    unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
+        // SAFETY: passed on from the caller.
+        unsafe { self.revisit_or(waiter, waker, |_| None) }
+    }
+
+    #[inline(always)]
+    unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
+        // SAFETY: the owner's waiter is alive.
+        let own = unsafe { waiter.as_ref() };
+        if standing::is_final(own.standing()) {
+            return self.withdraw_answered(own.standing(), own.ask);
+        }
+        let mut locked = self.lock();
+        // SAFETY: the lock is held; the waiter is where its notes say.
+        let settle = locked.change(|_, queue, _| unsafe {
+            let Place::Lane(lane) = own.notes(|notes| notes.place) else { return true };
+            let lane = &mut queue.lanes[lane.number()];
+            let headed = lane.front() == Some(waiter);
+            lane.remove(waiter);
+            queue.waiting -= 1;
+            // Only the head holds others up.
+            headed && queue.waiting > 0
+        });
+        if settle {
+            // SAFETY: passed on from the caller.
+            unsafe { self.withdraw_head(locked, waiter) };
+        }
+    }
+
+    unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
+        let mut wakes = Wakes::new();
+        // SAFETY: the lock is held; passed on from the caller.
+        let standing = self.lock().change(|core, queue, state| unsafe {
+            core.stand_first(queue, state, waiter, &mut wakes)
+        });
+        // SAFETY: the owner's waiter is alive.
+        self.finish_visit(&mut wakes, standing, unsafe { waiter.as_ref() }.ask);
+        standing
+    }
+
+    unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
+        // SAFETY: the lock is held, and the waiter is where its notes say.
+        self.lock().change(|core, queue, state| unsafe {
+            let own = waiter.as_ref();
+            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
+            match place {
+                // A thread that was told to try again is already on its way, and will see for
+                // itself.
+                Place::Nudged if thread => return,
+                // A grant wins, unless it is taken back.
+                Place::Granted | Place::Deferred => {
+                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                }
+                // Who waits on a condition is ended through that.
+                Place::Nowhere | Place::Condition => return,
+                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
+            }
+            queue.detach(waiter);
+            wakes.push(tell(waiter, thread, standing));
+            core.settle(queue, state, None, wakes);
+        });
+    }
+
+    /// Under the lock: whoever told them may not have stored the state yet.
+    fn expulsion(&self) -> Option<P::Refusal> {
+        self.policy.expel(self.lock().state)
+    }
 }
 
 impl<P: Policy> Kernel for Core<P> {
     unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes) {
-        let seat: NonNull<Seat<P::Ask, Bounds>> = bounds.cast();
-        // SAFETY: bounds that know this object are the first field of a seat for its asks. Only the
-        // address is computed here.
-        unsafe {
-            let waiter = NonNull::new_unchecked(&raw mut (*seat.as_ptr()).waiter);
-            self.end_waiter(waiter, standing, wakes);
-        }
+        // SAFETY: bounds that know this object are the first field of a seat for its asks.
+        unsafe { self.end_waiter(beside(bounds), standing, wakes) };
     }
 
     fn tick(&self, wakes: &mut Wakes) -> bool {

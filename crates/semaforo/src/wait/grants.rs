@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::core::{Core, Locked};
 use super::kernel::Kernel;
-use super::queue::Queue;
+use super::queue::{Queue, tell};
 use super::waiter::{Place, Pointer, standing};
 use super::wake::{Wake, Wakes, resume};
 use crate::policy::Policy;
@@ -79,7 +79,7 @@ impl<P: Policy> Core<P> {
             queue.lanes[lane].remove(head);
             queue.waiting -= 1;
             *state = next;
-            let wake = self.answer_now(queue, head, standing);
+            let wake = queue.answer_now(head, standing);
             let another = self.head(queue, *state, given);
             if another
                 .is_some_and(|(_, head)| self.policy.acquire(*state, head.as_ref().ask).is_some())
@@ -143,8 +143,8 @@ impl<P: Policy> Core<P> {
             let (Err(_), Some(waiter)) = (round, looked_at.take()) else { break };
             // SAFETY: the lock is held, and the waiter still stands in its lane.
             unsafe {
-                self.detach(queue, waiter);
-                self.answer(queue, waiter, standing::FAULTED, wakes);
+                queue.detach(waiter);
+                queue.answer(waiter, standing::FAULTED, wakes);
             }
         }
     }
@@ -174,7 +174,7 @@ impl<P: Policy> Core<P> {
                                 // Whoever makes the wake-ups looks again.
                                 wakes.deferred = true;
                             } else if queue.nudged == 0 {
-                                self.detach(queue, head);
+                                queue.detach(head);
                                 self.nudge(queue, head, wakes);
                             }
                             return;
@@ -183,11 +183,11 @@ impl<P: Policy> Core<P> {
                         queue.lanes[lane].remove(head);
                         queue.waiting -= 1;
                         *state = next;
-                        self.answer(queue, head, standing, wakes);
+                        queue.answer(head, standing, wakes);
                     }
                     None if self.policy.expel(*state).is_some() => {
-                        self.detach(queue, head);
-                        self.answer(queue, head, standing::REFUSED, wakes);
+                        queue.detach(head);
+                        queue.answer(head, standing::REFUSED, wakes);
                     }
                     None => {
                         // Something was given, but not enough for the head: newcomers may have
@@ -208,90 +208,12 @@ impl<P: Policy> Core<P> {
     /// # Safety
     /// The lock is held, and the waiter is alive.
     #[inline]
-    unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
+    pub(super) unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
             let tentative = !own.notes(|notes| notes.thread) && self.policy.undo(own.ask).is_some();
             if tentative { standing::GRANTED } else { standing::SERVED }
-        }
-    }
-
-    /// Answers a waiter that has been taken off its list, and asks the policy nothing.
-    ///
-    /// # Safety
-    /// The lock is held, and the waiter is alive and on no list.
-    #[inline]
-    pub(super) unsafe fn answer(
-        &self,
-        queue: &mut Queue<P::Ask>,
-        waiter: Pointer<P::Ask>,
-        standing: u8,
-        wakes: &mut Wakes,
-    ) {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            if wakes.is_full() {
-                waiter.as_ref().notes(|notes| {
-                    notes.place = Place::Deferred;
-                    notes.set_number(standing);
-                });
-                queue.deferred.push_back(waiter);
-                wakes.deferred = true;
-                return;
-            }
-            wakes.push(self.answer_now(queue, waiter, standing));
-        }
-    }
-
-    /// [`answer`](Self::answer), to whoever is going to make the wake-up.
-    ///
-    /// # Safety
-    /// As `answer`.
-    #[inline]
-    unsafe fn answer_now(
-        &self,
-        queue: &mut Queue<P::Ask>,
-        waiter: Pointer<P::Ask>,
-        standing: u8,
-    ) -> Option<Wake> {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            let own = waiter.as_ref();
-            if standing == standing::GRANTED {
-                own.notes(|notes| {
-                    notes.place = Place::Granted;
-                    notes.set_number(0);
-                });
-                queue.granted.push_back(waiter);
-                let waker = own.swap_waker(None);
-                own.stand(standing::GRANTED);
-                return Wake::task(waker);
-            }
-            let thread = own.notes(|notes| {
-                notes.place = Place::Nowhere;
-                notes.thread
-            });
-            self.tell(waiter, thread, standing)
-        }
-    }
-
-    /// Stores a standing that gives the waiter back to its owner; last, because the waiter may be
-    /// gone at that instant.
-    ///
-    /// # Safety
-    /// The lock is held, and the waiter is alive and on no list.
-    #[inline]
-    unsafe fn tell(&self, waiter: Pointer<P::Ask>, thread: bool, standing: u8) -> Option<Wake> {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            let own = waiter.as_ref();
-            if thread && own.answer_spinning(standing) {
-                return None;
-            }
-            let waker = own.swap_waker(None);
-            own.stand(standing);
-            if thread { Wake::thread(waker) } else { Wake::task(waker) }
         }
     }
 
@@ -310,7 +232,7 @@ impl<P: Policy> Core<P> {
                 notes.thread
             });
             if thread {
-                wakes.push(self.tell(waiter, true, standing::RETRY));
+                wakes.push(tell(waiter, true, standing::RETRY));
             } else {
                 queue.granted.push_back(waiter);
                 wakes.push(Wake::task(own.swap_waker(None)));
@@ -334,7 +256,7 @@ impl<P: Policy> Core<P> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            let tried = self.detach(queue, waiter) == Place::Nudged;
+            let tried = queue.detach(waiter) == Place::Nudged;
             // Until it stands otherwise: this is its owner, who must not look again if the policy
             // panics.
             own.stand(standing::FAULTED);
@@ -349,31 +271,11 @@ impl<P: Policy> Core<P> {
                 return standing::REFUSED;
             }
             let lane = self.lane(own.ask);
-            own.notes(|notes| {
-                notes.place = Place::Lane(lane);
-                notes.overtaken(u8::from(tried), OVERTAKEN_AT_MOST);
-            });
-            own.stand(standing::WAITING);
-            queue.lanes[lane.number()].push_front(waiter);
-            queue.waiting += 1;
+            own.notes(|notes| notes.overtaken(u8::from(tried), OVERTAKEN_AT_MOST));
+            queue.join(waiter, lane, true);
             wakes.arm |= queue.must_arm();
             standing::WAITING
         }
-    }
-
-    /// For a thread that was told to try again.
-    ///
-    /// # Safety
-    /// The waiter is pinned, belongs to this thread, and its standing is `RETRY`.
-    pub(crate) unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
-        let mut wakes = Wakes::new();
-        // SAFETY: the lock is held; passed on from the caller.
-        let standing = self.lock().change(|core, queue, state| unsafe {
-            core.stand_first(queue, state, waiter, &mut wakes)
-        });
-        // SAFETY: the owner's waiter is alive.
-        self.finish_visit(&mut wakes, standing, unsafe { waiter.as_ref() }.ask);
-        standing
     }
 
     /// Wakes those who came after a waiter that was served, or not, by its own visit. If a waker
@@ -410,13 +312,13 @@ impl<P: Policy> Core<P> {
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
     pub(crate) fn pass_all(&self) -> usize {
         let mut wakes = Wakes::new();
-        let passed = self.lock().change(|core, queue, _| {
+        let passed = self.lock().change(|_, queue, _| {
             let passed = queue.waiting + queue.dormants;
             while let Some(waiter) = queue.dormant.front().or_else(|| queue.first_in_a_lane()) {
                 // SAFETY: the lock is held, and what is in a list is alive.
                 unsafe {
-                    core.detach(queue, waiter);
-                    core.answer(queue, waiter, standing::PASSED, &mut wakes);
+                    queue.detach(waiter);
+                    queue.answer(waiter, standing::PASSED, &mut wakes);
                 }
             }
             passed as usize
@@ -424,37 +326,6 @@ impl<P: Policy> Core<P> {
         self.finish(&mut wakes);
         wakes.resume_panic();
         passed
-    }
-
-    /// Ends a waiter for an outside reason, if it still waits.
-    ///
-    /// # Safety
-    /// The waiter is alive and was queued here.
-    pub(crate) unsafe fn end_waiter(
-        &self,
-        waiter: Pointer<P::Ask>,
-        standing: u8,
-        wakes: &mut Wakes,
-    ) {
-        // SAFETY: the lock is held, and the waiter is where its notes say.
-        self.lock().change(|core, queue, state| unsafe {
-            let own = waiter.as_ref();
-            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
-            match place {
-                // A thread that was told to try again is already on its way, and will see for
-                // itself.
-                Place::Nudged if thread => return,
-                // A grant wins, unless it is taken back.
-                Place::Granted | Place::Deferred => {
-                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
-                }
-                Place::Nowhere => return,
-                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
-            }
-            core.detach(queue, waiter);
-            wakes.push(core.tell(waiter, thread, standing));
-            core.settle(queue, state, None, wakes);
-        });
     }
 
     /// Takes a grant that was left unclaimed twice back, if others wait.
@@ -477,16 +348,8 @@ impl<P: Policy> Core<P> {
                     return;
                 }
                 let ask = own.ask;
-                let place = self.detach(queue, waiter);
-                match own.notes(|notes| notes.late_end()) {
-                    Some(end) => wakes.push(self.tell(waiter, false, end)),
-                    None => {
-                        own.notes(|notes| notes.place = Place::Dormant);
-                        queue.dormant.push_back(waiter);
-                        queue.dormants += 1;
-                        own.stand(standing::DORMANT);
-                    }
-                }
+                let place = queue.detach(waiter);
+                queue.rest(waiter, wakes);
                 let given = if place == Place::Granted { self.undo(state, ask) } else { None };
                 self.settle(queue, state, given, wakes);
             }
@@ -498,15 +361,7 @@ impl<P: Policy> Core<P> {
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
         while std::mem::take(&mut wakes.deferred) {
             self.lock().change(|core, queue, state| {
-                while let Some(waiter) = queue.deferred.front().filter(|_| !wakes.is_full()) {
-                    // SAFETY: the lock is held, and what is in a list is alive.
-                    unsafe {
-                        let answer = waiter.as_ref().notes(|notes| notes.number());
-                        core.detach(queue, waiter);
-                        core.answer(queue, waiter, answer, wakes);
-                    }
-                }
-                wakes.deferred = !queue.deferred.is_empty();
+                queue.tell_deferred(wakes);
                 core.settle(queue, state, None, wakes);
             });
             self.arm_and_wake(wakes);

@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Waker;
 
 use super::bounds::Bounds;
+use super::core::Attempt;
 use super::timer::Watch;
-use super::waiter::Waiter;
+use super::waiter::{Pointer, Waiter};
 use super::wake::Wakes;
 
 /// What tokens, the timer and the watchdog can do to an object, whatever its policy.
-pub(crate) trait Kernel: Send + Sync + fmt::Debug {
+pub trait Kernel: Send + Sync + fmt::Debug {
     /// Ends the request that has these bounds, if it still waits, and lets its followers through.
     ///
     /// # Safety
@@ -31,9 +34,95 @@ pub(crate) trait Kernel: Send + Sync + fmt::Debug {
     fn interval(&self) -> u64;
 }
 
-/// A waiter beside the bounds of its request, so that each can be found from the other.
+/// What a request needs to know of the object that it stands in line for.
+pub trait Line: Kernel {
+    /// What the object's waiters carry.
+    type Ask;
+    /// Why it may turn a request down.
+    type Refusal;
+
+    /// A counted reference, for those who may outlive the borrow.
+    fn counted(&self) -> Option<Arc<dyn Kernel>>;
+
+    /// Whether a thread tries for a moment before it queues.
+    fn tries_first(&self) -> bool;
+
+    /// Grants the waiter's ask, refuses it, ends it as `give_up` says, or queues it, and returns its
+    /// standing. `attempt` is what came of asking without the lock.
+    ///
+    /// # Safety
+    /// The waiter is pinned, in no list, prepared for its task or thread, and is
+    /// [withdrawn](Self::withdraw) before its memory is used otherwise.
+    unsafe fn enter(
+        &self,
+        waiter: Pointer<Self::Ask>,
+        attempt: Attempt,
+        refusal: &mut Option<Self::Refusal>,
+        give_up: impl FnOnce() -> Option<u8>,
+    ) -> u8;
+
+    /// Claims what a task was granted, if it was and nobody has taken it back.
+    ///
+    /// # Safety
+    /// The waiter was queued here, and this is its owner.
+    unsafe fn claim(&self, waiter: Pointer<Self::Ask>) -> bool;
+
+    /// Looks after a queued task that is being polled: claims what it was granted, wakes it from
+    /// dormancy, or remembers its new waker. `WAITING` means that it goes on waiting.
+    ///
+    /// # Safety
+    /// The waiter was queued here, and this is its owner.
+    unsafe fn revisit(&self, waiter: Pointer<Self::Ask>, waker: &Waker) -> u8;
+
+    /// For a thread that was told to try again.
+    ///
+    /// # Safety
+    /// The waiter is pinned, belongs to this thread, and its standing is `RETRY`.
+    unsafe fn retry(&self, waiter: Pointer<Self::Ask>) -> u8;
+
+    /// Takes back a request whose owner no longer wants it: gives up its place, or passes on what
+    /// it was granted. Afterwards nobody here knows of the waiter.
+    ///
+    /// # Safety
+    /// The waiter is alive and was queued here, and this is its owner.
+    unsafe fn withdraw(&self, waiter: Pointer<Self::Ask>);
+
+    /// Ends a waiter for an outside reason, if it still waits.
+    ///
+    /// # Safety
+    /// The waiter is alive and was queued here.
+    unsafe fn end_waiter(&self, waiter: Pointer<Self::Ask>, standing: u8, wakes: &mut Wakes);
+
+    /// Why those who waited were turned away.
+    fn expulsion(&self) -> Option<Self::Refusal>;
+}
+
+/// The waiter beside these bounds.
+///
+/// # Safety
+/// The bounds are the first field of a seat with such a waiter.
+pub(crate) unsafe fn beside<A>(bounds: NonNull<Bounds>) -> Pointer<A> {
+    let seat: NonNull<Seat<A, Bounds>> = bounds.cast();
+    // SAFETY: only the address is computed.
+    unsafe { NonNull::new_unchecked(&raw mut (*seat.as_ptr()).waiter) }
+}
+
+/// A waiter beside the bounds of its request, and whatever else the object has to find from there.
 #[repr(C)]
-pub(crate) struct Seat<A, B> {
+pub(crate) struct Seat<A, B, X = ()> {
     pub(crate) bounds: B,
     pub(crate) waiter: Waiter<A>,
+    pub(crate) beside: X,
+}
+
+/// What is beside a waiter in its seat, whatever the bounds.
+///
+/// # Safety
+/// The waiter is in a seat with this beside it, by a pointer that may reach all of the seat.
+pub(crate) unsafe fn beside_waiter<A, X>(waiter: Pointer<A>) -> NonNull<X> {
+    const { assert!(align_of::<X>() <= align_of::<Waiter<A>>(), "the distance is always the same") };
+    let distance =
+        std::mem::offset_of!(Seat<A, (), X>, beside) - std::mem::offset_of!(Seat<A, (), X>, waiter);
+    // SAFETY: both are in the same seat, and a waiter is aligned like its seat.
+    unsafe { waiter.byte_add(distance).cast() }
 }

@@ -4,19 +4,23 @@ use std::error::Error;
 use std::fmt;
 
 use super::bounds::Bounds;
-use crate::policy::Refusal;
+use super::operation::{AskOf, Operation, OutcomeOf};
 
 /// How a request is bounded: [`Unlimited`] or [`Limited`].
 pub trait Limits: sealed::Limits {
-    /// What the request yields.
-    type Output<G, R: Refusal>;
+    /// What a request for this operation yields.
+    type Output<O: Operation>;
 
     #[doc(hidden)]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R>;
+    fn output<O: Operation>(
+        operation: O,
+        ask: AskOf<O>,
+        beside: O::Beside,
+        outcome: OutcomeOf<O>,
+    ) -> Self::Output<O>;
 }
 
 pub(super) mod sealed {
-    #[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
     pub trait Limits {
         fn bounds(&self) -> Option<&super::Bounds>;
     }
@@ -71,30 +75,39 @@ impl<R: Error + 'static> Error for WaitError<R> {
 }
 
 impl Limits for Unlimited {
-    type Output<G, R: Refusal> = R::Output<G>;
+    type Output<O: Operation> = O::Output;
 
     #[inline]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> R::Output<G> {
-        match outcome {
-            Ok(grant) => R::granted(grant),
-            Err(WaitError::Refused(refusal)) => refusal.refused(),
-            Err(WaitError::Cancelled | WaitError::TimedOut) => {
+    fn output<O: Operation>(
+        operation: O,
+        ask: AskOf<O>,
+        beside: O::Beside,
+        outcome: OutcomeOf<O>,
+    ) -> O::Output {
+        let outcome = outcome.map_err(|error| match error {
+            WaitError::Refused(refusal) => refusal,
+            WaitError::Cancelled | WaitError::TimedOut => {
                 unreachable!("a request without bounds was ended by one")
             }
-        }
+        });
+        operation.output(ask, beside, outcome)
     }
 }
 
 impl Limits for Limited {
-    type Output<G, R: Refusal> = Result<G, WaitError<R>>;
+    type Output<O: Operation> = O::Bounded;
 
     #[inline]
-    fn output<G, R: Refusal>(outcome: Result<G, WaitError<R>>) -> Self::Output<G, R> {
-        outcome
+    fn output<O: Operation>(
+        operation: O,
+        ask: AskOf<O>,
+        beside: O::Beside,
+        outcome: OutcomeOf<O>,
+    ) -> O::Bounded {
+        operation.bounded(ask, beside, outcome)
     }
 }
 
-#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
 impl sealed::Limits for Unlimited {
     #[inline]
     fn bounds(&self) -> Option<&Bounds> {
@@ -102,7 +115,6 @@ impl sealed::Limits for Unlimited {
     }
 }
 
-#[expect(private_interfaces, reason = "a sealed trait: nobody else can name or call these")]
 impl sealed::Limits for Limited {
     #[inline]
     fn bounds(&self) -> Option<&Bounds> {

@@ -92,9 +92,7 @@ impl Parker {
 /// the deadline came first.
 pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
     if waiter.standing() == standing::PARKED {
-        // The deadline has come, but the answer was first, and is on its way.
-        yield_now();
-        return waiter.standing();
+        return sleep_on(waiter);
     }
     if !MODELLED {
         for _ in 0..PAUSES {
@@ -130,6 +128,22 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
             return standing;
         }
         if deadline.is_some_and(|deadline| time_left(deadline).is_zero()) {
+            return standing;
+        }
+    }
+}
+
+/// For a thread whose deadline has come, but whose answer was first, or who has to wait for another:
+/// it has announced that it sleeps.
+#[cold]
+fn sleep_on<A>(waiter: &Waiter<A>) -> u8 {
+    loop {
+        // Without the parker that its waker leads to, a thread that is ending can only look.
+        if PARKER.try_with(|parker| parker.park(None)).is_err() {
+            yield_now();
+        }
+        let standing = waiter.standing();
+        if standing != standing::PARKED {
             return standing;
         }
     }

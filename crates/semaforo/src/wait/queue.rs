@@ -1,28 +1,31 @@
 //! Who waits on one object, who was granted, and who has to be told.
 
+use std::task::Waker;
+
 use super::list::List;
-use super::waiter::Pointer;
+use super::waiter::{Lane, Place, Pointer, standing};
+use super::wake::{Wake, Wakes};
 use crate::policy::{Lanes, MAX_LANES};
 
 /// Everything that the lock protects. What every operation touches comes first, to share a cache
 /// line with the word.
 #[repr(C)]
-pub(super) struct Queue<A> {
+pub(crate) struct Queue<A> {
     /// How many are in the lanes.
-    pub(super) waiting: u32,
+    pub(crate) waiting: u32,
     /// How many were told to try again and have not come yet.
-    pub(super) nudged: u32,
+    pub(crate) nudged: u32,
     /// How many are dormant.
-    pub(super) dormants: u32,
+    pub(crate) dormants: u32,
     /// The watchdog's entry is, or is about to be, in the timer.
-    pub(super) armed: bool,
+    pub(crate) armed: bool,
     /// Tasks that were granted (or told to try again) and have not come yet.
-    pub(super) granted: List<A>,
-    pub(super) lanes: [List<A>; MAX_LANES],
+    pub(crate) granted: List<A>,
+    pub(crate) lanes: [List<A>; MAX_LANES],
     /// Tasks whose grants were taken back, until they are polled again.
-    pub(super) dormant: List<A>,
+    pub(crate) dormant: List<A>,
     /// Those who were answered but not told, because the batch of wake-ups was full.
-    pub(super) deferred: List<A>,
+    pub(crate) deferred: List<A>,
 }
 
 impl<A> Queue<A> {
@@ -44,6 +47,25 @@ impl<A> Queue<A> {
         self.lanes.iter().find_map(List::front)
     }
 
+    /// Who is first in a lane.
+    #[inline]
+    pub(crate) fn first(&self, lane: Lane) -> Option<Pointer<A>> {
+        self.lanes[lane.number()].front()
+    }
+
+    /// How many are in one lane.
+    pub(crate) fn count(&self, lane: Lane) -> usize {
+        let list = &self.lanes[lane.number()];
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        std::iter::successors(list.front(), |waiter| unsafe { list.after(*waiter) }).count()
+    }
+
+    /// Somebody who is on a list.
+    pub(super) fn anybody(&self) -> Option<Pointer<A>> {
+        let lists = [&self.granted, &self.deferred, &self.dormant];
+        self.first_in_a_lane().or_else(|| lists.into_iter().find_map(List::front))
+    }
+
     pub(super) fn occupied(&self) -> Lanes {
         let bits = (0..MAX_LANES)
             .fold(0, |bits, lane| bits | u8::from(!self.lanes[lane].is_empty()) << lane);
@@ -58,5 +80,258 @@ impl<A> Queue<A> {
         }
         self.armed = true;
         true
+    }
+
+    /// Puts a newcomer last in a lane, or a task that was passed over first.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is pinned, prepared, and on no list.
+    #[inline]
+    pub(crate) unsafe fn join(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            waiter.as_ref().stand(standing::WAITING);
+            self.receive(waiter, lane, first);
+        }
+    }
+
+    /// Puts somebody who waits elsewhere, and may be asleep, last in a lane, or first.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    #[inline]
+    pub(super) unsafe fn receive(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
+            let list = &mut self.lanes[lane.number()];
+            if first { list.push_front(waiter) } else { list.push_back(waiter) }
+        }
+        self.waiting += 1;
+    }
+
+    /// Takes a waiter off whatever list it is on, and tells where it was.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive, where its notes say, and not on the list of a
+    /// condition.
+    pub(crate) unsafe fn detach(&mut self, waiter: Pointer<A>) -> Place {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let (place, thread) = own
+                .notes(|notes| (std::mem::replace(&mut notes.place, Place::Nowhere), notes.thread));
+            match place {
+                Place::Lane(lane) => {
+                    self.lanes[lane.number()].remove(waiter);
+                    self.waiting -= 1;
+                }
+                Place::Granted => self.granted.remove(waiter),
+                Place::Nudged => {
+                    self.nudged -= 1;
+                    if !thread {
+                        self.granted.remove(waiter);
+                    }
+                }
+                Place::Deferred => self.deferred.remove(waiter),
+                Place::Dormant => {
+                    self.dormant.remove(waiter);
+                    self.dormants -= 1;
+                }
+                Place::Nowhere | Place::Condition => {}
+            }
+            place
+        }
+    }
+
+    /// Answers a waiter that has been taken off its list.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    #[inline]
+    pub(crate) unsafe fn answer(&mut self, waiter: Pointer<A>, standing: u8, wakes: &mut Wakes) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            if wakes.is_full() {
+                waiter.as_ref().notes(|notes| {
+                    notes.place = Place::Deferred;
+                    notes.set_number(standing);
+                });
+                self.deferred.push_back(waiter);
+                wakes.deferred = true;
+                return;
+            }
+            wakes.push(self.answer_now(waiter, standing));
+        }
+    }
+
+    /// [`answer`](Self::answer), to whoever is going to make the wake-up.
+    ///
+    /// # Safety
+    /// As `answer`.
+    #[inline]
+    pub(super) unsafe fn answer_now(&mut self, waiter: Pointer<A>, standing: u8) -> Option<Wake> {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            if standing == standing::GRANTED {
+                own.notes(|notes| {
+                    notes.place = Place::Granted;
+                    notes.set_number(0);
+                });
+                self.granted.push_back(waiter);
+                let waker = own.swap_waker(None);
+                own.stand(standing::GRANTED);
+                return Wake::task(waker);
+            }
+            let thread = own.notes(|notes| {
+                notes.place = Place::Nowhere;
+                notes.thread
+            });
+            tell(waiter, thread, standing)
+        }
+    }
+
+    /// Tells those who found no room in the batch of wake-ups, as many as there is room for now.
+    pub(super) fn tell_deferred(&mut self, wakes: &mut Wakes) {
+        while let Some(waiter) = self.deferred.front().filter(|_| !wakes.is_full()) {
+            // SAFETY: the lock is held, and what is in a list is alive.
+            unsafe {
+                let answer = waiter.as_ref().notes(|notes| notes.number());
+                self.detach(waiter);
+                self.answer(waiter, answer, wakes);
+            }
+        }
+        wakes.deferred = !self.deferred.is_empty();
+    }
+
+    /// Takes a waiter that claims its grant off the list, if it was granted something and nobody has
+    /// taken it back.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    #[inline]
+    pub(super) unsafe fn claim(&mut self, waiter: Pointer<A>) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let granted = own.notes(|notes| notes.place) == Place::Granted;
+            if granted {
+                self.granted.remove(waiter);
+                own.notes(|notes| notes.place = Place::Nowhere);
+            }
+            granted
+        }
+    }
+
+    /// Looks after a queued task that is being polled. `fresh` is a clone of its waker, if one was
+    /// made, and afterwards a waker to drop once the lock is released.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    pub(super) unsafe fn visit(
+        &mut self,
+        waiter: Pointer<A>,
+        waker: &Waker,
+        fresh: &mut Option<Waker>,
+    ) -> Visit {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            match own.notes(|notes| notes.place) {
+                Place::Granted => {
+                    self.detach(waiter);
+                    Visit::Stands(standing::SERVED)
+                }
+                Place::Deferred => {
+                    self.detach(waiter);
+                    match own.notes(|notes| notes.number()) {
+                        standing::GRANTED => Visit::Stands(standing::SERVED),
+                        answer => Visit::Stands(answer),
+                    }
+                }
+                Place::Lane(_) | Place::Condition => {
+                    if !own.would_wake(waker) {
+                        match fresh.take() {
+                            None => return Visit::NeedsWaker,
+                            new => *fresh = own.swap_waker(new),
+                        }
+                    }
+                    Visit::Stands(standing::WAITING)
+                }
+                Place::Nudged | Place::Dormant => {
+                    let Some(new) = fresh.take() else { return Visit::NeedsWaker };
+                    *fresh = own.swap_waker(Some(new));
+                    Visit::PassedOver
+                }
+                Place::Nowhere => Visit::Answered,
+            }
+        }
+    }
+
+    /// What a waiter was granted, and has neither claimed nor been told for good: to be given back if
+    /// it leaves.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive.
+    pub(super) unsafe fn holds_grant(&self, waiter: Pointer<A>) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            waiter.as_ref().notes(|notes| match notes.place {
+                Place::Granted => true,
+                Place::Deferred => matches!(notes.number(), standing::GRANTED | standing::SERVED),
+                _ => false,
+            })
+        }
+    }
+
+    /// Puts a task whose grant was taken back among the dormant ones, or ends it, if an end came in
+    /// the meantime.
+    ///
+    /// # Safety
+    /// The lock is held, the waiter is alive, a task's, and on no list; there is room in `wakes`.
+    pub(super) unsafe fn rest(&mut self, waiter: Pointer<A>, wakes: &mut Wakes) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            if let Some(end) = own.notes(|notes| notes.late_end()) {
+                return wakes.push(tell(waiter, false, end));
+            }
+            own.notes(|notes| notes.place = Place::Dormant);
+            self.dormant.push_back(waiter);
+            self.dormants += 1;
+            own.stand(standing::DORMANT);
+        }
+    }
+}
+
+/// What a poll of a queued request found.
+pub(super) enum Visit {
+    /// The request now stands like this.
+    Stands(u8),
+    /// A waker has to be cloned, for which the lock has to be let go.
+    NeedsWaker,
+    /// It was answered in the meantime.
+    Answered,
+    /// It was passed over, and has a new waker: let it stand first.
+    PassedOver,
+}
+
+/// Stores a standing that gives the waiter back to its owner; last, because the waiter may be
+/// gone at that instant.
+///
+/// # Safety
+/// The lock is held, and the waiter is alive and on no list.
+#[inline]
+pub(super) unsafe fn tell<A>(waiter: Pointer<A>, thread: bool, standing: u8) -> Option<Wake> {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        let own = waiter.as_ref();
+        if thread && own.answer_spinning(standing) {
+            return None;
+        }
+        let waker = own.swap_waker(None);
+        own.stand(standing);
+        if thread { Wake::thread(waker) } else { Wake::task(waker) }
     }
 }

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::{Attempt, Core};
-use super::kernel::{Kernel, Seat};
+use super::core::Attempt;
+use super::kernel::{Kernel, Line, Seat};
 use super::limits::{Limited, Limits, Unlimited, WaitError};
-use super::operation::Operation;
+use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf};
 use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
-use crate::policy::Policy;
 
 /// A request for something that one may have to wait for.
 ///
@@ -45,19 +44,15 @@ use crate::policy::Policy;
 #[must_use = "a request does nothing until it is awaited or waited on"]
 pub struct Request<O: Operation, L: Limits = Unlimited> {
     /// What it owns is gone once the request has finished.
-    seat: ManuallyDrop<Seat<<O::Policy as Policy>::Ask, L>>,
+    seat: ManuallyDrop<Seat<AskOf<O>, L, O::Beside>>,
     /// Gone once the request has finished.
     operation: ManuallyDrop<O>,
     /// The queue points to the waiter.
     _pinned: PhantomPinned,
 }
 
-type Ask<O> = <<O as Operation>::Policy as Policy>::Ask;
-type RefusalOf<O> = <<O as Operation>::Policy as Policy>::Refusal;
-type Outcome<O> = Result<<O as Operation>::Granted, WaitError<RefusalOf<O>>>;
-
 /// What an operation's request yields, under these limits.
-pub type Output<O, L> = <L as Limits>::Output<<O as Operation>::Granted, RefusalOf<O>>;
+pub type Output<O, L> = <L as Limits>::Output<O>;
 
 // SAFETY: the waiter and the bounds may be touched from any thread, under their locks; asks are
 // `Send`, and the operation is if it says so.
@@ -65,16 +60,23 @@ unsafe impl<O: Operation + Send, L: Limits> Send for Request<O, L> {}
 // SAFETY: nothing can be done through a shared reference.
 unsafe impl<O: Operation + Sync, L: Limits> Sync for Request<O, L> {}
 
+impl<O: Operation<Beside = ()>> Request<O, Unlimited> {
+    #[inline]
+    pub(crate) fn new(operation: O, ask: AskOf<O>) -> Self {
+        Self::beside(operation, ask, ())
+    }
+}
+
 impl<O: Operation> Request<O, Unlimited> {
     #[inline]
-    pub(crate) fn new(operation: O, ask: Ask<O>) -> Self {
-        Self::with(operation, ask, Unlimited)
+    pub(crate) fn beside(operation: O, ask: AskOf<O>, beside: O::Beside) -> Self {
+        Self::with(Parts { operation, ask, beside }, Unlimited)
     }
 
     #[inline]
     fn limited(self) -> Request<O, Limited> {
-        let (operation, ask, Unlimited) = self.into_parts();
-        Request::with(operation, ask, Limited(Bounds::new()))
+        let (parts, Unlimited) = self.into_parts();
+        Request::with(parts, Limited(Bounds::new()))
     }
 
     /// Ends the wait after this time, counted from the first poll. Zero means now or not at all.
@@ -119,9 +121,10 @@ impl<O: Operation> Request<O, Limited> {
 
 impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
-    fn with(operation: O, ask: Ask<O>, limits: L) -> Self {
+    fn with(parts: Parts<O>, limits: L) -> Self {
+        let Parts { operation, ask, beside } = parts;
         Self {
-            seat: ManuallyDrop::new(Seat { bounds: limits, waiter: Waiter::new(ask) }),
+            seat: ManuallyDrop::new(Seat { bounds: limits, waiter: Waiter::new(ask), beside }),
             operation: ManuallyDrop::new(operation),
             _pinned: PhantomPinned,
         }
@@ -129,14 +132,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
 
     /// Takes a request apart that was never polled.
     #[inline]
-    fn into_parts(self) -> (O, Ask<O>, L) {
-        let mut this = ManuallyDrop::new(self);
-        let ask = this.seat.waiter.ask;
-        // SAFETY: the request is never used again, and its fresh waiter owns nothing.
-        unsafe {
-            let limits = std::ptr::read(&raw const this.seat.bounds);
-            (ManuallyDrop::take(&mut this.operation), ask, limits)
-        }
+    fn into_parts(self) -> (Parts<O>, L) {
+        let this = ManuallyDrop::new(self);
+        let this = NonNull::from(&*this);
+        // SAFETY: the request is never used again, and its fresh waiter owns nothing but the ask.
+        unsafe { (Self::take_parts(this), std::ptr::read(&raw const (*Self::seat(this)).bounds)) }
     }
 
     /// Blocks this thread until the request is granted, or ended by its bounds.
@@ -144,38 +144,42 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
     #[inline(always)]
     pub fn wait(self) -> Output<O, L> {
-        let (operation, ask, limits) = self.into_parts();
-        if operation.synchronizer().attempt(ask) == Attempt::Granted {
-            return L::output(Ok(operation.granted(ask)));
+        let (mut parts, limits) = self.into_parts();
+        if parts.operation.attempt(&mut parts.ask) == Attempt::Granted {
+            return parts.output::<L>(Ok(()));
         }
-        L::output(Self::wait_in_line(operation, ask, limits))
+        Self::wait_in_line(parts, limits)
     }
 
     #[inline(never)]
-    fn wait_in_line(operation: O, ask: Ask<O>, limits: L) -> Outcome<O> {
-        let mut request = CacheAligned(Self::with(operation, ask, limits));
+    fn wait_in_line(parts: Parts<O>, limits: L) -> Output<O, L> {
+        let mut request = CacheAligned(Self::with(parts, limits));
         // SAFETY: the request is not moved again, and this is the owner.
         unsafe { Self::wait_pinned(NonNull::from(&mut request.0)) }
     }
 
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
-    unsafe fn wait_pinned(this: NonNull<Self>) -> Outcome<O> {
+    unsafe fn wait_pinned(this: NonNull<Self>) -> Output<O, L> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
-        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &*Self::seat(this)) };
-        let core = operation.synchronizer().core();
-        let mut attempt = core.acquire_open(seat.waiter.ask);
-        if core.barging() {
+        let operation = unsafe { &*(*this.as_ptr()).operation };
+        let line = operation.line();
+        // SAFETY: nobody else knows a fresh request.
+        let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
+        let mut attempt = attempt_now();
+        if line.tries_first() {
             let mut backoff = Backoff::new();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
-                attempt = core.acquire_open(seat.waiter.ask);
+                attempt = attempt_now();
             }
         }
         if attempt == Attempt::Granted {
             // SAFETY: passed on from the caller.
             return unsafe { Self::finish(this, standing::SERVED, None) };
         }
+        // SAFETY: as above.
+        let seat = unsafe { &*Self::seat(this) };
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
@@ -185,22 +189,26 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // A thread times its own sleep, so the timer need not know.
         // SAFETY: as above.
         let mut standing = unsafe {
-            Self::register(this, core, bounds, Due::Never);
-            core.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
+            Self::register(this, line, bounds, Due::Never);
+            line.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
         };
-        let deadline = due.instant();
+        let mut deadline = due.instant();
         while !standing::is_final(standing) {
             standing = parker::block(&seat.waiter, deadline);
             if standing == standing::RETRY {
                 // SAFETY: the waiter is this thread's.
-                standing = unsafe { core.retry(waiter) };
+                standing = unsafe { line.retry(waiter) };
                 if standing == standing::WAITING && bounds.is_some_and(Bounds::is_cancelled) {
                     // SAFETY: as above.
-                    standing = unsafe { Self::end(core, waiter, standing::CANCELLED) };
+                    standing = unsafe { Self::end(line, waiter, standing::CANCELLED) };
                 }
             } else if !standing::is_final(standing) {
                 // SAFETY: as above.
-                standing = unsafe { Self::end(core, waiter, standing::TIMED_OUT) };
+                standing = unsafe { Self::end(line, waiter, standing::TIMED_OUT) };
+                if standing == standing::WAITING {
+                    // It has an answer that is on its way, or has to wait for another.
+                    deadline = None;
+                }
             }
         }
         // SAFETY: passed on from the caller.
@@ -211,11 +219,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
     ///
     /// # Safety
     /// The waiter is alive and was queued on this core.
-    unsafe fn end(core: &Core<O::Policy>, waiter: Pointer<Ask<O>>, standing: u8) -> u8 {
+    unsafe fn end(line: &O::Line, waiter: Pointer<AskOf<O>>, standing: u8) -> u8 {
         let mut wakes = Wakes::new();
         // SAFETY: passed on from the caller.
-        unsafe { core.end_waiter(waiter, standing, &mut wakes) };
-        core.finish(&mut wakes);
+        unsafe { line.end_waiter(waiter, standing, &mut wakes) };
+        line.finish(&mut wakes);
         wakes.resume_panic();
         // SAFETY: the caller's waiter is alive.
         let standing = unsafe { waiter.as_ref().standing() };
@@ -225,7 +233,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is alive.
     #[inline]
-    unsafe fn seat(this: NonNull<Self>) -> *mut Seat<Ask<O>, L> {
+    unsafe fn seat(this: NonNull<Self>) -> *mut Seat<AskOf<O>, L, O::Beside> {
         // SAFETY: alive; only the address is computed. A `ManuallyDrop` is what it holds.
         unsafe { (&raw mut (*this.as_ptr()).seat).cast() }
     }
@@ -233,9 +241,17 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is pinned.
     #[inline]
-    unsafe fn waiter(this: NonNull<Self>) -> Pointer<Ask<O>> {
+    unsafe fn waiter(this: NonNull<Self>) -> Pointer<AskOf<O>> {
         // SAFETY: alive; only the address is computed.
         unsafe { NonNull::new_unchecked(&raw mut (*Self::seat(this)).waiter) }
+    }
+
+    /// # Safety
+    /// The request is alive.
+    #[inline]
+    unsafe fn ask(this: NonNull<Self>) -> *mut AskOf<O> {
+        // SAFETY: alive; only the address is computed.
+        unsafe { &raw mut (*Self::seat(this)).waiter.ask }
     }
 
     /// Lets its tokens end a request that is about to be queued, and says what on, if they or the
@@ -244,16 +260,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is pinned and fresh, and no lock is held.
     #[inline]
-    unsafe fn register(
-        this: NonNull<Self>,
-        core: &Core<O::Policy>,
-        bounds: Option<&Bounds>,
-        timer: Due,
-    ) {
+    unsafe fn register(this: NonNull<Self>, line: &O::Line, bounds: Option<&Bounds>, timer: Due) {
         if !bounds.is_some_and(|bounds| bounds.needs_registration(timer)) {
             return;
         }
-        if let Some(object) = core.counted() {
+        if let Some(object) = line.counted() {
             // SAFETY: passed on from the caller.
             unsafe { Bounds::register(Self::bounds(this), object) };
         }
@@ -290,15 +301,18 @@ impl<O: Operation, L: Limits> Request<O, L> {
         this: NonNull<Self>,
         standing: u8,
         refusal: Option<RefusalOf<O>>,
-    ) -> Outcome<O> {
+    ) -> Output<O, L> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
             if matches!(standing, standing::SERVED | standing::PASSED) {
-                let ask = (*Self::seat(this)).waiter.ask;
-                // First, so that it is given back if a waker panics as it is dropped.
-                let granted = Self::take_operation(this).granted(ask);
-                Self::retire(this);
-                return Ok(granted);
+                // What a waker does as it is dropped must not cost the grant, nor may the request be
+                // reachable for others while the output is made.
+                let retiring = Retiring(this);
+                let parts = Self::finish_parts(this);
+                Self::unregister(this);
+                let output = parts.output::<L>(Ok(()));
+                drop(retiring);
+                return output;
             }
             Self::fail(this, standing, refusal)
         }
@@ -309,23 +323,28 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// As `finish`.
     #[cold]
-    unsafe fn fail(this: NonNull<Self>, standing: u8, refusal: Option<RefusalOf<O>>) -> Outcome<O> {
+    unsafe fn fail(
+        this: NonNull<Self>,
+        standing: u8,
+        refusal: Option<RefusalOf<O>>,
+    ) -> Output<O, L> {
         // SAFETY: passed on from the caller.
-        let operation = unsafe {
-            let operation = Self::take_operation(this);
+        let parts = unsafe {
+            let parts = Self::finish_parts(this);
             Self::retire(this);
-            operation
+            parts
         };
-        match standing {
-            standing::CANCELLED => Err(WaitError::Cancelled),
-            standing::TIMED_OUT => Err(WaitError::TimedOut),
+        let error = match standing {
+            standing::CANCELLED => WaitError::Cancelled,
+            standing::TIMED_OUT => WaitError::TimedOut,
             standing::REFUSED => {
-                let refusal = refusal.or_else(|| operation.synchronizer().core().expulsion());
+                let refusal = refusal.or_else(|| parts.operation.line().expulsion());
                 let refusal = refusal.expect("the policy expelled everyone, and then no longer");
-                Err(WaitError::Refused(refusal))
+                WaitError::Refused(refusal)
             }
             _ => panic!("the policy panicked while this request waited"),
-        }
+        };
+        parts.output::<L>(Err(error))
     }
 
     /// [`finish`](Self::finish), for a request that was granted before it was ever queued.
@@ -333,29 +352,42 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// As `finish`; and the request is fresh.
     #[inline(always)]
-    unsafe fn finish_at_once(this: NonNull<Self>) -> O::Granted {
+    unsafe fn finish_at_once(this: NonNull<Self>) -> Output<O, L> {
         // SAFETY: passed on from the caller. It has not registered, and has no waker.
         unsafe {
-            let ask = (*Self::seat(this)).waiter.ask;
-            let granted = Self::take_operation(this).granted(ask);
+            let parts = Self::finish_parts(this);
+            let output = parts.output::<L>(Ok(()));
             std::ptr::drop_in_place(&raw mut (*Self::seat(this)).bounds);
-            granted
+            output
         }
     }
 
     /// # Safety
     /// As [`finish`](Self::finish).
     #[inline]
-    unsafe fn take_operation(this: NonNull<Self>) -> O {
-        // SAFETY: passed on from the caller. Its standing says from then on that the operation is
-        // gone.
+    unsafe fn finish_parts(this: NonNull<Self>) -> Parts<O> {
+        // SAFETY: passed on from the caller. Its standing says from then on that the parts are gone.
         unsafe {
             (*Self::seat(this)).waiter.stand(standing::FINISHED);
-            Self::take_operation_of(this)
+            Self::take_parts(this)
         }
     }
 
-    /// Lets go of what a request owns besides its operation.
+    /// # Safety
+    /// The parts are there, and are not used through the request again.
+    #[inline]
+    unsafe fn take_parts(this: NonNull<Self>) -> Parts<O> {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            Parts {
+                operation: ManuallyDrop::take(&mut (*this.as_ptr()).operation),
+                ask: std::ptr::read(Self::ask(this)),
+                beside: std::ptr::read(&raw const (*Self::seat(this)).beside),
+            }
+        }
+    }
+
+    /// Lets go of what a request owns besides its parts.
     ///
     /// # Safety
     /// As [`finish`](Self::finish); and this is the last thing done to it, but for a look at its
@@ -378,23 +410,15 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline(never)]
     unsafe fn abandon(this: NonNull<Self>, standing: u8) {
         // SAFETY: passed on from the caller; only shared references to its parts are made. Whatever a
-        // waker does, what the request owns is dropped.
+        // waker does, what the request owns is dropped: the parts last, after nobody knows them.
         unsafe {
-            let operation = Self::take_operation_of(this);
+            let _parts = Abandoned(this);
             let _retires = Retiring(this);
             if standing != standing::FRESH {
                 Self::unregister(this);
-                operation.synchronizer().core().withdraw(Self::waiter(this));
+                (*this.as_ptr()).operation.line().withdraw(Self::waiter(this));
             }
         }
-    }
-
-    /// # Safety
-    /// The operation is there, and is not used through the request again.
-    #[inline]
-    unsafe fn take_operation_of(this: NonNull<Self>) -> O {
-        // SAFETY: passed on from the caller.
-        unsafe { ManuallyDrop::take(&mut (*this.as_ptr()).operation) }
     }
 
     /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
@@ -411,14 +435,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
     ) -> u8 {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &*Self::seat(this)) };
-        let core = operation.synchronizer().core();
+        let line = operation.line();
         let bounds = seat.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         seat.waiter.prepare_task(context.waker().clone());
         // SAFETY: pinned, and withdrawn when it is dropped.
         let standing = unsafe {
-            Self::register(this, core, bounds, due);
-            core.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due))
+            Self::register(this, line, bounds, due);
+            line.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due))
         };
         if let (Due::At(at), standing::WAITING) = (due, standing) {
             // SAFETY: registered above, and unregistered before the request finishes.
@@ -441,12 +465,37 @@ impl<O: Operation, L: Limits> Request<O, L> {
                 waiter.as_ref().standing() != standing::FINISHED,
                 "a request was polled after it had completed"
             );
-            let core = (*this.as_ptr()).operation.synchronizer().core();
-            if core.claim(waiter) {
+            let line = (*this.as_ptr()).operation.line();
+            if line.claim(waiter) {
                 return standing::SERVED;
             }
-            core.revisit(waiter, context.waker())
+            line.revisit(waiter, context.waker())
         }
+    }
+}
+
+/// What a request is made of, besides its bounds.
+struct Parts<O: Operation> {
+    operation: O,
+    ask: AskOf<O>,
+    beside: O::Beside,
+}
+
+impl<O: Operation> Parts<O> {
+    #[inline]
+    fn output<L: Limits>(self, outcome: OutcomeOf<O>) -> Output<O, L> {
+        L::output(self.operation, self.ask, self.beside, outcome)
+    }
+}
+
+/// Drops the parts of a request when dropped, also by a panic.
+struct Abandoned<O: Operation, L: Limits>(NonNull<Request<O, L>>);
+
+impl<O: Operation, L: Limits> Drop for Abandoned<O, L> {
+    fn drop(&mut self) {
+        // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
+        let Parts { operation, ask, beside } = unsafe { Request::take_parts(self.0) };
+        operation.abandon(ask, beside);
     }
 }
 
@@ -455,7 +504,7 @@ struct Retiring<O: Operation, L: Limits>(NonNull<Request<O, L>>);
 
 impl<O: Operation, L: Limits> Drop for Retiring<O, L> {
     fn drop(&mut self) {
-        // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
+        // SAFETY: made when the request is finished or dropped, and known to no queue, or withdrawn.
         unsafe { Request::retire(self.0) };
     }
 }
@@ -486,13 +535,13 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // SAFETY: pinned, hence alive, and this is the owner; only shared references to its parts
         // are made.
         unsafe {
-            let waiter = &(*Self::seat(this)).waiter;
             let mut refusal = None;
-            let standing = if waiter.is_fresh() {
-                let synchronizer = (*this.as_ptr()).operation.synchronizer();
-                let attempt = synchronizer.attempt(waiter.ask);
+            let standing = if (*Self::seat(this)).waiter.is_fresh() {
+                // Nobody else knows a fresh request.
+                let ask = &mut *Self::ask(this);
+                let attempt = (*this.as_ptr()).operation.attempt(ask);
                 if attempt == Attempt::Granted {
-                    return Poll::Ready(L::output(Ok(Self::finish_at_once(this))));
+                    return Poll::Ready(Self::finish_at_once(this));
                 }
                 Self::join_line(this, context, attempt, &mut refusal)
             } else {
@@ -501,7 +550,7 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
             match standing {
                 standing::WAITING => Poll::Pending,
                 // Answered for good, so no queue knows of it.
-                standing => Poll::Ready(L::output(Self::finish(this, standing, refusal))),
+                standing => Poll::Ready(Self::finish(this, standing, refusal)),
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use semaforo::CancelSource;
 
-use crate::subjects::{Failure, Subject, ended};
+use crate::subjects::{Failure, Subject};
 use crate::support::{
     LONG, SHORT, Step, WakeOrder, eventually, fire, in_every_arrangement, panic_of,
 };
@@ -292,7 +292,7 @@ pub(crate) fn polling_after_the_end_panics<S: Subject>() {
     let token = stop.token();
     let mut cancelled = Step::queued(subject.request().cancel_on(&token));
     stop.cancel();
-    assert_eq!(ended::<S::Operation>(cancelled.expect_ready()), Err(Failure::Cancelled));
+    assert_eq!(S::ended(cancelled.expect_ready()), Err(Failure::Cancelled));
     let mut queued = Step::queued(subject.request());
     subject.provide();
     drop(queued.expect_ready());
@@ -319,7 +319,7 @@ pub(crate) fn short_attempts_leave_nothing_behind<S: Subject>() {
                 for attempt in 0..200 {
                     let limit = Duration::from_nanos(attempt);
                     let request = subject.request().timeout(limit).cancel_on(&token);
-                    assert_eq!(ended::<S::Operation>(request.wait()), Err(Failure::TimedOut));
+                    assert_eq!(S::ended(request.wait()), Err(Failure::TimedOut));
                     drop(Step::queued(subject.request().timeout(LONG).cancel_on(&token)));
                 }
             })

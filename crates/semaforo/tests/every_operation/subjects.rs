@@ -38,11 +38,14 @@ pub(crate) trait Subject: Copy + Send + Sync + 'static {
     where
         B: FnOnce(Request<Self::Operation>) -> Request<Self::Operation, Limited> + Send + 'static;
 
+    /// What came of a wait with bounds.
+    fn ended(output: Output<Self::Operation, Limited>) -> Ended;
+
     /// Waits without bounds.
     fn start_unbounded(self, kind: Kind) -> Waiter<()>;
 }
 
-pub(crate) fn ended<O: Operation>(output: Output<O, Limited>) -> Ended {
+pub(crate) fn ended<G, R>(output: Result<G, WaitError<R>>) -> Ended {
     output.map(drop).map_err(|error| match error {
         WaitError::Refused(_) => Failure::Refused,
         WaitError::Cancelled => Failure::Cancelled,
@@ -97,7 +100,11 @@ macro_rules! subject {
             where
                 B: FnOnce(Request<$operation>) -> Request<$operation, Limited> + Send + 'static,
             {
-                $start!(kind, bound(self.request()), |output| ended::<$operation>(output))
+                $start!(kind, bound(self.request()), |output| ended(output))
+            }
+
+            fn ended(output: Output<$operation, Limited>) -> Ended {
+                ended(output)
             }
 
             fn start_unbounded(self, kind: Kind) -> Waiter<()> {

@@ -1,0 +1,215 @@
+//! Taking several items at a time.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use super::blocking::{BlockingQueue, Take};
+use super::errors::Closed;
+use crate::wait::cancel::CancelToken;
+use crate::wait::limits::{Limited, Unlimited, WaitError};
+use crate::wait::request::Request;
+
+/// A request for several items; see [`BlockingQueue::take_batch`]. Await it, or [`wait`](Self::wait).
+#[must_use = "a request does nothing until it is awaited or waited on"]
+pub struct TakeBatch<'a, T, L = Unlimited> {
+    queue: &'a BlockingQueue<T>,
+    max: usize,
+    silence: Duration,
+    timeout: Duration,
+    deadline: Option<Instant>,
+    tokens: Vec<CancelToken>,
+    _limits: PhantomData<fn() -> L>,
+}
+
+/// What a batch yields under these limits.
+pub trait BatchLimits: sealed::Sealed {
+    /// Why there is no batch.
+    type Error: From<Closed>;
+
+    #[doc(hidden)]
+    fn error(error: WaitError<Closed>) -> Self::Error;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Unlimited {}
+    impl Sealed for super::Limited {}
+}
+
+impl BatchLimits for Unlimited {
+    type Error = Closed;
+
+    fn error(_: WaitError<Closed>) -> Closed {
+        Closed
+    }
+}
+
+impl BatchLimits for Limited {
+    type Error = WaitError<Closed>;
+
+    fn error(error: WaitError<Closed>) -> WaitError<Closed> {
+        error
+    }
+}
+
+impl<'a, T> TakeBatch<'a, T> {
+    pub(super) fn new(queue: &'a BlockingQueue<T>, max: usize, silence: Duration) -> Self {
+        assert!(max > 0, "a batch of at most zero items was asked for");
+        Self {
+            queue,
+            max,
+            silence,
+            timeout: Duration::MAX,
+            deadline: None,
+            tokens: Vec::new(),
+            _limits: PhantomData,
+        }
+    }
+}
+
+impl<'a, T, L> TakeBatch<'a, T, L> {
+    fn limited(self) -> TakeBatch<'a, T, Limited> {
+        let Self { queue, max, silence, timeout, deadline, tokens, _limits } = self;
+        TakeBatch { queue, max, silence, timeout, deadline, tokens, _limits: PhantomData }
+    }
+
+    /// Ends the wait after this time, counted from when it begins. What was collected until then is
+    /// the batch.
+    pub fn timeout(self, limit: Duration) -> TakeBatch<'a, T, Limited> {
+        let mut limited = self.limited();
+        limited.timeout = limited.timeout.min(limit);
+        limited
+    }
+
+    /// Ends the wait at this instant. What was collected until then is the batch.
+    pub fn deadline(self, limit: Instant) -> TakeBatch<'a, T, Limited> {
+        let mut limited = self.limited();
+        limited.deadline = Some(limited.deadline.map_or(limit, |other| other.min(limit)));
+        limited
+    }
+
+    /// Ends the wait when this token is cancelled. What was collected until then is the batch.
+    pub fn cancel_on(self, token: &CancelToken) -> TakeBatch<'a, T, Limited> {
+        let mut limited = self.limited();
+        limited.tokens.push(token.clone());
+        limited
+    }
+
+    fn start(self) -> Collecting<'a, T> {
+        let until = Instant::now().checked_add(self.timeout);
+        let until = until.into_iter().chain(self.deadline).min();
+        Collecting {
+            queue: self.queue,
+            max: self.max,
+            silence: self.silence,
+            until,
+            tokens: self.tokens,
+            items: Vec::new(),
+        }
+    }
+}
+
+impl<T, L: BatchLimits> TakeBatch<'_, T, L> {
+    /// Blocks this thread until there is a batch.
+    ///
+    /// # Errors
+    /// If there is not a single item: the queue is closed, or the wait was ended by its limits.
+    pub fn wait(self) -> Result<Vec<T>, L::Error> {
+        let mut batch = self.start();
+        while batch.wants_more() {
+            let next = batch.next().wait();
+            if let Some(end) = batch.add(next) {
+                return end.map_err(L::error);
+            }
+        }
+        Ok(batch.done())
+    }
+}
+
+impl<'a, T: Send + 'a, L: BatchLimits + 'a> IntoFuture for TakeBatch<'a, T, L> {
+    type Output = Result<Vec<T>, L::Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut batch = self.start();
+            while batch.wants_more() {
+                let next = batch.next().await;
+                if let Some(end) = batch.add(next) {
+                    return end.map_err(L::error);
+                }
+            }
+            Ok(batch.done())
+        })
+    }
+}
+
+/// A batch being collected. Items go back to the queue if it is dropped.
+struct Collecting<'a, T> {
+    queue: &'a BlockingQueue<T>,
+    max: usize,
+    silence: Duration,
+    until: Option<Instant>,
+    tokens: Vec<CancelToken>,
+    items: Vec<T>,
+}
+
+impl<'a, T> Collecting<'a, T> {
+    /// Takes what is there, and tells whether to wait for more.
+    fn wants_more(&mut self) -> bool {
+        while self.items.len() < self.max {
+            match self.queue.try_take() {
+                Ok(item) => self.items.push(item),
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// The next wait: without silence for the first item.
+    fn next(&self) -> Request<Take<T, &'a BlockingQueue<T>>, Limited> {
+        let silence = if self.items.is_empty() { Duration::MAX } else { self.silence };
+        let mut request = self.queue.take().timeout(silence);
+        if let Some(until) = self.until {
+            request = request.deadline(until);
+        }
+        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
+    }
+
+    /// Adds what a wait yielded, or ends the batch.
+    fn add(
+        &mut self,
+        next: Result<T, WaitError<Closed>>,
+    ) -> Option<Result<Vec<T>, WaitError<Closed>>> {
+        match next {
+            Ok(item) => {
+                self.items.push(item);
+                None
+            }
+            Err(error) if self.items.is_empty() => Some(Err(error)),
+            Err(_) => Some(Ok(self.done())),
+        }
+    }
+
+    fn done(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl<T> Drop for Collecting<'_, T> {
+    fn drop(&mut self) {
+        self.queue.put_back(std::mem::take(&mut self.items));
+    }
+}
+
+impl<T, L> fmt::Debug for TakeBatch<'_, T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakeBatch")
+            .field("max", &self.max)
+            .field("silence", &self.silence)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,354 @@
+//! The rule of a queue with room for items: who gets which, and who waits for what.
+
+use std::collections::VecDeque;
+
+use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
+use super::ring::Ring;
+use super::store::Store;
+use crate::primitive::TrackedCell;
+use crate::wait::hall::{Arrival, Rule};
+use crate::wait::queue::Queue;
+use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wake::Wakes;
+
+/// Those who wait for an item. There are some only if there is no item.
+pub(super) const TAKERS: Lane = Lane::First;
+/// Those who wait for room. There are some only if there is none.
+pub(super) const PUTTERS: Lane = Lane::Second;
+
+/// The state of a queue, behind its lock.
+///
+/// If the items lie in a ring, that is slowed down whenever there is something that its users have to
+/// know: somebody waits, an item came back, or the queue is closed.
+#[derive(Debug)]
+pub struct Buffered<T> {
+    store: Store<T>,
+    capacity: Option<usize>,
+    /// Items that were handed to somebody who did not want them, in the order in which they were
+    /// handed out. They come before what is in the store.
+    returned: VecDeque<(u64, T)>,
+    /// How many items have been handed out here.
+    handed_out: u64,
+    closed: bool,
+    slow: bool,
+}
+
+/// What somebody brings to the queue, or wants from it.
+#[derive(Debug)]
+pub struct Errand<T> {
+    /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
+    slot: TrackedCell<Slot<T>>,
+    priority: i64,
+    putting: bool,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    item: Option<T>,
+    /// Which of the items that were handed out it is.
+    number: u64,
+}
+
+impl<T> Errand<T> {
+    pub(super) fn put(item: T, priority: i64) -> Self {
+        let slot = TrackedCell::new(Slot { item: Some(item), number: 0 });
+        Self { slot, priority, putting: true }
+    }
+
+    pub(super) fn take() -> Self {
+        let slot = TrackedCell::new(Slot { item: None, number: 0 });
+        Self { slot, priority: 0, putting: false }
+    }
+
+    pub(super) fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    /// Its item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn item(&mut self) -> &mut Option<T> {
+        // SAFETY: borrowed exclusively.
+        self.slot.look_mut(|slot| unsafe { &mut (*slot).item })
+    }
+
+    /// The item that was taken.
+    #[inline]
+    pub(super) fn taken(mut self) -> T {
+        self.item().take().expect("whoever is served has an item")
+    }
+
+    /// The item that was not put.
+    pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
+        Rejected { item: self.item().take().expect("what was not put is still there"), why }
+    }
+
+    /// # Safety
+    /// The lock is held.
+    #[inline]
+    unsafe fn slot<R>(&self, change: impl FnOnce(&mut Slot<T>) -> R) -> R {
+        // SAFETY: the lock makes this the only access.
+        self.slot.look_mut(|slot| change(unsafe { &mut *slot }))
+    }
+}
+
+impl<T> Buffered<T> {
+    pub(super) fn new(store: Store<T>, capacity: Option<usize>) -> Self {
+        Self {
+            store,
+            capacity,
+            returned: VecDeque::new(),
+            handed_out: 0,
+            closed: false,
+            slow: false,
+        }
+    }
+
+    #[inline]
+    fn slow_down(&mut self, ring: &Option<Ring<T>>) {
+        if let (Some(ring), false) = (ring, self.slow) {
+            ring.slow_down();
+            self.slow = true;
+        }
+    }
+
+    /// Hands an item to the first who waits for one, or stores it if there is room.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        (item, priority): (T, i64),
+        wakes: &mut Wakes,
+    ) -> Result<(), (T, TryPutError)> {
+        if self.closed {
+            return Err((item, TryPutError::Closed));
+        }
+        self.slow_down(ring);
+        if let Some(taker) = queue.first(TAKERS) {
+            self.hand(queue, taker, item, wakes);
+            return Ok(());
+        }
+        self.store
+            .put(ring.as_ref(), self.capacity, priority, item)
+            .map_err(|item| (item, TryPutError::Full))
+    }
+
+    fn hand(
+        &mut self,
+        queue: &mut Queue<Errand<T>>,
+        taker: Pointer<Errand<T>>,
+        item: T,
+        wakes: &mut Wakes,
+    ) {
+        let number = self.next_number();
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            queue.detach(taker);
+            let own = taker.as_ref();
+            own.ask.slot(|slot| *slot = Slot { item: Some(item), number });
+            let thread = own.notes(|notes| notes.thread);
+            let standing = if thread { standing::SERVED } else { standing::GRANTED };
+            queue.answer(taker, standing, wakes);
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.handed_out += 1;
+        self.handed_out
+    }
+
+    /// Takes the next item, and lets the first who waits for room have it.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        wakes: &mut Wakes,
+    ) -> Result<T, TryTakeError> {
+        self.slow_down(ring);
+        if let Some((_, item)) = self.returned.pop_front() {
+            return Ok(item);
+        }
+        let Some(item) = self.store.take(ring.as_ref()) else {
+            return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
+        };
+        if let Some(putter) = queue.first(PUTTERS) {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                queue.detach(putter);
+                let ask = &putter.as_ref().ask;
+                if let Some(item) = ask.slot(|slot| slot.item.take()) {
+                    let put = self.store.put(ring.as_ref(), self.capacity, ask.priority, item);
+                    debug_assert!(put.is_ok(), "room was made");
+                }
+                queue.answer(putter, standing::SERVED, wakes);
+            }
+        }
+        Ok(item)
+    }
+
+    /// Gives an item back that was taken, and is not wanted; it comes before all others.
+    pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, number: u64, item: T) {
+        self.slow_down(ring);
+        let position = self.returned.partition_point(|(other, _)| *other < number);
+        self.returned.insert(position, (number, item));
+    }
+
+    /// Gives items back, of which the first comes before all others.
+    pub(super) fn put_back_all(&mut self, ring: &Option<Ring<T>>, items: Vec<T>) {
+        for item in items.into_iter().rev() {
+            self.put_back(ring, 0, item);
+        }
+    }
+
+    /// Copies the next item.
+    pub(super) fn peek(&mut self, ring: &Option<Ring<T>>) -> Option<T>
+    where
+        T: Copy,
+    {
+        self.slow_down(ring);
+        match self.returned.front() {
+            Some((_, item)) => Some(*item),
+            None => self.store.peek(ring.as_ref()),
+        }
+    }
+
+    pub(super) fn len(&self, ring: &Option<Ring<T>>) -> usize {
+        self.returned.len() + self.store.len(ring.as_ref())
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        self.capacity
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Turns everyone away who waits, and all newcomers who bring something. False if that was done
+    /// before.
+    pub(super) fn close(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        wakes: &mut Wakes,
+    ) -> bool {
+        if std::mem::replace(&mut self.closed, true) {
+            return false;
+        }
+        self.slow_down(ring);
+        for lane in [TAKERS, PUTTERS] {
+            while let Some(waiter) = queue.first(lane) {
+                // SAFETY: the lock is held, and what is in a lane is alive.
+                unsafe {
+                    queue.detach(waiter);
+                    queue.answer(waiter, standing::REFUSED, wakes);
+                }
+            }
+        }
+        true
+    }
+
+    /// Everything that is in it, for a queue that is being dropped.
+    pub(super) fn empty(&mut self, ring: &Option<Ring<T>>) -> Vec<T> {
+        self.slow_down(ring);
+        let mut items: Vec<T> = self.returned.drain(..).map(|(_, item)| item).collect();
+        items.extend(std::iter::from_fn(|| self.store.take(ring.as_ref())));
+        items
+    }
+
+    /// What a taker who was leaked has been handed.
+    pub(super) fn handed_to(taker: Pointer<Errand<T>>) -> Option<T> {
+        // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
+        unsafe {
+            let ask = &taker.as_ref().ask;
+            if ask.putting { None } else { ask.slot(|slot| slot.item.take()) }
+        }
+    }
+}
+
+impl<T> Rule for Buffered<T> {
+    type Ask = Errand<T>;
+    type Refusal = Closed;
+    type Outside = Option<Ring<T>>;
+
+    /// A thread that finds the ring full or empty looks again for a moment: whoever is about to
+    /// change that can then do so without the lock.
+    #[inline]
+    fn tries_first(ring: &Option<Ring<T>>) -> bool {
+        ring.is_some()
+    }
+
+    fn arrive(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        waiter: Pointer<Errand<T>>,
+        wakes: &mut Wakes,
+    ) -> Arrival<Closed> {
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            if !ask.putting {
+                return match self.take(ring, queue, wakes) {
+                    Ok(item) => {
+                        let number = self.next_number();
+                        ask.slot(|slot| *slot = Slot { item: Some(item), number });
+                        Arrival::Served
+                    }
+                    Err(TryTakeError::Closed) => Arrival::Refused(Closed),
+                    Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
+                };
+            }
+            let Some(item) = ask.slot(|slot| slot.item.take()) else { return Arrival::Served };
+            match self.put(ring, queue, (item, ask.priority), wakes) {
+                Ok(()) => Arrival::Served,
+                Err((item, why)) => {
+                    ask.slot(|slot| slot.item = Some(item));
+                    match why {
+                        TryPutError::Closed => Arrival::Refused(Closed),
+                        TryPutError::Full => Arrival::Waits(PUTTERS),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was put has been put; what was taken comes back.
+    fn take_back(&mut self, ring: &Option<Ring<T>>, waiter: Pointer<Errand<T>>) {
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            if ask.putting {
+                return;
+            }
+            let (item, number) = ask.slot(|slot| (slot.item.take(), slot.number));
+            if let Some(item) = item {
+                self.put_back(ring, number, item);
+            }
+        }
+    }
+
+    /// What came back goes to the first who waits.
+    fn settle(&mut self, _: &Option<Ring<T>>, queue: &mut Queue<Errand<T>>, wakes: &mut Wakes) {
+        while let (false, Some(taker)) = (self.returned.is_empty(), queue.first(TAKERS)) {
+            if let Some((_, item)) = self.returned.pop_front() {
+                self.hand(queue, taker, item, wakes);
+            }
+        }
+    }
+
+    #[inline]
+    fn before_unlocking(&mut self, ring: &Option<Ring<T>>, queue: &Queue<Errand<T>>) {
+        if self.slow && queue.waiting == 0 && self.returned.is_empty() && !self.closed {
+            if let Some(ring) = ring {
+                ring.speed_up();
+            }
+            self.slow = false;
+        }
+    }
+
+    fn expulsion(&self) -> Option<Closed> {
+        self.closed.then_some(Closed)
+    }
+}

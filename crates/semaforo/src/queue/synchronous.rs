@@ -1,0 +1,124 @@
+//! A queue without room: an item goes from hand to hand.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::errors::{Rejected, TryPutError, TryTakeError};
+use super::meeting::{Meeting, Receive, Transfer, private, receiving};
+use super::transferring::{Delivery, SENDERS, TAKERS};
+use crate::wait::request::Request;
+
+/// A queue without room: whoever puts waits for somebody who takes, and the other way round.
+///
+/// Both are served first come, first served. A put that is cancelled, times out or is dropped takes
+/// its item along.
+///
+/// A put is done when its item has been handed to a taker. If that was a waiting task, which is then
+/// dropped or never polled again, the item goes to the next taker, before all others; whoever wants to
+/// know that an item was claimed uses [`TransferQueue::transfer`](crate::TransferQueue::transfer).
+///
+/// ```
+/// use semaforo::SynchronousQueue;
+///
+/// let counter = SynchronousQueue::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| counter.put("ticket").wait().unwrap());
+///     assert_eq!(counter.take().wait(), Ok("ticket"));
+/// });
+/// ```
+pub struct SynchronousQueue<T> {
+    meeting: Meeting<T>,
+}
+
+impl<T> private::Sealed<T> for SynchronousQueue<T> {
+    fn meeting(&self) -> &Meeting<T> {
+        &self.meeting
+    }
+}
+
+impl<T> SynchronousQueue<T> {
+    /// A queue where nobody waits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { meeting: Meeting::new(true) }
+    }
+
+    /// Waits for somebody who takes the item.
+    #[inline]
+    pub fn put(&self, item: T) -> Request<Transfer<T, Self, &Self>> {
+        Request::new(Transfer::of(self), Delivery::send(item))
+    }
+
+    /// [`put`](Self::put), over a handle of its own.
+    pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Transfer<T, Self, Arc<Self>>> {
+        Request::new(Transfer::of(Arc::clone(self)), Delivery::send(item))
+    }
+
+    /// Hands an item to somebody who waits for one now, or to nobody.
+    ///
+    /// # Errors
+    /// With the item, if nobody waits, or the queue is closed.
+    pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
+        self.meeting.try_transfer(item)
+    }
+
+    /// Zero: there is no room for any item.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        0
+    }
+
+    /// True: there is no room for any item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        true
+    }
+
+    /// Zero: there is no room for any item.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        0
+    }
+
+    /// Nothing: there is no room for any item.
+    #[must_use]
+    pub fn peek(&self) -> Option<T> {
+        None
+    }
+
+    /// How many items could be taken now: those that wait to be taken.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.meeting.hall.locked(|rule, _, _| rule.len())
+    }
+
+    /// How many wait for an item.
+    #[must_use]
+    pub fn waiting_takers(&self) -> usize {
+        self.meeting.hall.waiters_in(TAKERS)
+    }
+
+    /// How many wait for somebody to take theirs.
+    #[must_use]
+    pub fn waiting_putters(&self) -> usize {
+        self.meeting.hall.waiters_in(SENDERS)
+    }
+
+    receiving!();
+}
+
+impl<T> Default for SynchronousQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for SynchronousQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SynchronousQueue")
+            .field("closed", &self.is_closed())
+            .field("waiters", &self.waiters())
+            .finish()
+    }
+}

@@ -1,0 +1,431 @@
+//! The rule of a queue whose senders may wait until their very message is taken.
+
+use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
+use super::messages::{Message, Messages};
+use crate::primitive::{AtomicU32, Ordering, TrackedCell};
+use crate::wait::hall::{Arrival, Rule};
+use crate::wait::queue::Queue;
+use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wake::Wakes;
+
+/// Those who wait for a message. There are some only if there is none.
+pub(super) const TAKERS: Lane = Lane::First;
+/// Those who wait until their message is taken.
+pub(super) const SENDERS: Lane = Lane::Second;
+
+/// The state of a queue, behind its lock.
+#[derive(Debug)]
+pub struct Transferring<T> {
+    messages: Messages<T, Sender<T>>,
+    /// When a message that is handed to a waiting task counts as taken: at once, or when the task
+    /// claims it.
+    eager: bool,
+    closed: bool,
+}
+
+type Sender<T> = Pointer<Delivery<T>>;
+
+/// What somebody brings to the queue, or wants from it.
+#[derive(Debug)]
+pub struct Delivery<T> {
+    /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
+    parcel: TrackedCell<Parcel<T>>,
+    sending: bool,
+}
+
+/// Where a sender's message is, or what a taker has.
+#[derive(Debug)]
+enum Parcel<T> {
+    /// A taker has nothing; a sender's message was taken.
+    Nothing,
+    /// A sender still has its message, or has it back.
+    Unsent(T),
+    /// A sender's message lies in the queue, under this number.
+    Lies(u64),
+    /// A sender's message was handed to this task, which has not claimed it.
+    Handed(Pointer<Delivery<T>>),
+    /// What a taker was handed.
+    Got(Message<T, Sender<T>>),
+}
+
+impl<T> Delivery<T> {
+    pub(super) fn send(item: T) -> Self {
+        Self { parcel: TrackedCell::new(Parcel::Unsent(item)), sending: true }
+    }
+
+    pub(super) fn take() -> Self {
+        Self { parcel: TrackedCell::new(Parcel::Nothing), sending: false }
+    }
+
+    /// # Safety
+    /// The lock is held, or this is its owner, who does not wait.
+    #[inline]
+    unsafe fn swap(&self, parcel: Parcel<T>) -> Parcel<T> {
+        // SAFETY: the caller's promise makes this the only access.
+        self.parcel.look_mut(|own| unsafe { std::mem::replace(&mut *own, parcel) })
+    }
+
+    /// The item of a sender who does not wait, or of a taker who was served.
+    pub(super) fn item(&mut self) -> Option<T> {
+        // SAFETY: borrowed exclusively.
+        match unsafe { self.swap(Parcel::Nothing) } {
+            Parcel::Unsent(item) | Parcel::Got(Message { item, .. }) => Some(item),
+            Parcel::Nothing | Parcel::Lies(_) | Parcel::Handed(_) => None,
+        }
+    }
+
+    /// Gives a taker its item.
+    pub(super) fn serve(&mut self, item: T) {
+        // SAFETY: borrowed exclusively.
+        unsafe { self.swap(Parcel::Got(Message { number: 0, item, sender: None })) };
+    }
+
+    /// The item that was taken.
+    #[inline]
+    pub(super) fn taken(mut self) -> T {
+        self.item().expect("whoever is served has an item")
+    }
+
+    /// The item that was not accepted.
+    pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
+        Rejected { item: self.item().expect("what was not taken is still there"), why }
+    }
+}
+
+/// What can be seen without the lock: a hint that saves taking it in vain.
+#[derive(Debug)]
+pub struct Signs(AtomicU32);
+
+const MESSAGES: u32 = 1;
+const WAITING_TAKERS: u32 = 2;
+
+impl Signs {
+    pub(super) fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    #[inline]
+    pub(super) fn shows_messages(&self) -> bool {
+        self.0.load(Ordering::Acquire) & MESSAGES != 0
+    }
+
+    #[inline]
+    pub(super) fn shows_takers(&self) -> bool {
+        self.0.load(Ordering::Acquire) & WAITING_TAKERS != 0
+    }
+}
+
+impl<T> Transferring<T> {
+    pub(super) fn new(eager: bool) -> Self {
+        Self { messages: Messages::new(), eager, closed: false }
+    }
+
+    /// Hands an item to the first who waits for one.
+    #[inline]
+    pub(super) fn hand_over(
+        &mut self,
+        queue: &mut Queue<Delivery<T>>,
+        item: T,
+        wakes: &mut Wakes,
+    ) -> Result<(), (T, TryPutError)> {
+        if self.closed {
+            return Err((item, TryPutError::Closed));
+        }
+        let Some(taker) = queue.first(TAKERS) else { return Err((item, TryPutError::Full)) };
+        let number = self.messages.next_number();
+        self.hand(queue, taker, Message { number, item, sender: None }, wakes);
+        Ok(())
+    }
+
+    /// Hands an item to the first who waits for one, or leaves it for whoever comes.
+    pub(super) fn put(
+        &mut self,
+        queue: &mut Queue<Delivery<T>>,
+        item: T,
+        wakes: &mut Wakes,
+    ) -> Result<(), (T, TryPutError)> {
+        self.hand_over(queue, item, wakes).or_else(|(item, why)| match why {
+            TryPutError::Closed => Err((item, why)),
+            TryPutError::Full => {
+                self.messages.push(item, None);
+                Ok(())
+            }
+        })
+    }
+
+    /// Hands a message to a waiting taker. True if that is as good as taken; otherwise its sender
+    /// goes on waiting.
+    fn hand(
+        &mut self,
+        queue: &mut Queue<Delivery<T>>,
+        taker: Pointer<Delivery<T>>,
+        mut message: Message<T, Sender<T>>,
+        wakes: &mut Wakes,
+    ) -> bool {
+        // SAFETY: the lock is held, and what is in a lane is alive, as are senders of messages.
+        unsafe {
+            queue.detach(taker);
+            let own = taker.as_ref();
+            let thread = own.notes(|notes| notes.thread);
+            let taken = thread || self.eager;
+            let sender = message.sender;
+            if taken {
+                message.sender = None;
+            } else if let Some(sender) = sender {
+                sender.as_ref().ask.swap(Parcel::Handed(taker));
+            }
+            own.ask.swap(Parcel::Got(message));
+            queue.answer(taker, if thread { standing::SERVED } else { standing::GRANTED }, wakes);
+            taken
+        }
+    }
+
+    /// Tells a sender that its message was taken.
+    fn complete(queue: &mut Queue<Delivery<T>>, sender: Sender<T>, wakes: &mut Wakes) {
+        // SAFETY: the lock is held, and the sender of a message is alive and in its lane.
+        unsafe {
+            queue.detach(sender);
+            sender.as_ref().ask.swap(Parcel::Nothing);
+            queue.answer(sender, standing::SERVED, wakes);
+        }
+    }
+
+    /// Takes the next message.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        queue: &mut Queue<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) -> Result<(u64, T), TryTakeError> {
+        let Some(Message { number, item, sender }) = self.messages.pop() else {
+            return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
+        };
+        if let Some(sender) = sender {
+            Self::complete(queue, sender, wakes);
+        }
+        Ok((number, item))
+    }
+
+    /// Gives messages back that were taken, whose senders have been told.
+    pub(super) fn put_back(&mut self, messages: impl IntoIterator<Item = (u64, T)>) {
+        for (number, item) in messages {
+            self.messages.put_back(Message { number, item, sender: None });
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<T>
+    where
+        T: Copy,
+    {
+        self.messages.peek()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Turns everyone away who waits, and all newcomers who bring something. False if that was done
+    /// before.
+    pub(super) fn close(
+        &mut self,
+        signs: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) -> bool {
+        if std::mem::replace(&mut self.closed, true) {
+            return false;
+        }
+        // Senders first: a message that was handed to a task that has not come for it is withdrawn,
+        // and the task waits again.
+        for lane in [SENDERS, TAKERS] {
+            while let Some(waiter) = queue.first(lane) {
+                // SAFETY: the lock is held, and what is in a lane is alive.
+                unsafe {
+                    queue.detach(waiter);
+                    self.leave(signs, queue, waiter, Some(lane), wakes);
+                    queue.answer(waiter, standing::REFUSED, wakes);
+                }
+            }
+        }
+        true
+    }
+
+    /// Everything that is in it, for a queue that is being dropped.
+    pub(super) fn empty(&mut self) -> Vec<T> {
+        std::iter::from_fn(|| self.messages.pop()).map(|message| message.item).collect()
+    }
+
+    /// What a taker who was leaked has been handed.
+    pub(super) fn handed_to(taker: Pointer<Delivery<T>>) -> Option<T> {
+        // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
+        unsafe {
+            match taker.as_ref().ask.swap(Parcel::Nothing) {
+                Parcel::Got(message) => Some(message.item),
+                other => {
+                    taker.as_ref().ask.swap(other);
+                    None
+                }
+            }
+        }
+    }
+
+    /// Lets a taker whose message was withdrawn before it came for it stand first again.
+    fn disappoint(queue: &mut Queue<Delivery<T>>, taker: Pointer<Delivery<T>>, wakes: &mut Wakes) {
+        // SAFETY: the lock is held, and the taker of an unclaimed message is alive.
+        unsafe {
+            queue.detach(taker);
+            match taker.as_ref().notes(|notes| notes.late_end()) {
+                Some(end) => queue.answer(taker, end, wakes),
+                None => queue.join(taker, TAKERS, true),
+            }
+        }
+    }
+}
+
+impl<T> Rule for Transferring<T> {
+    type Ask = Delivery<T>;
+    type Refusal = Closed;
+    type Outside = Signs;
+
+    const NOTES_CLAIMS: bool = true;
+
+    fn arrive(
+        &mut self,
+        _: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        waiter: Pointer<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) -> Arrival<Closed> {
+        // SAFETY: the lock is held, and the waiter is alive.
+        let ask = unsafe { &waiter.as_ref().ask };
+        if !ask.sending {
+            return match self.take(queue, wakes) {
+                Ok((number, item)) => {
+                    // SAFETY: as above.
+                    unsafe { ask.swap(Parcel::Got(Message { number, item, sender: None })) };
+                    Arrival::Served
+                }
+                Err(TryTakeError::Closed) => Arrival::Refused(Closed),
+                Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
+            };
+        }
+        if self.closed {
+            return Arrival::Refused(Closed);
+        }
+        // SAFETY: as above.
+        let Parcel::Unsent(item) = (unsafe { ask.swap(Parcel::Nothing) }) else {
+            return Arrival::Served;
+        };
+        let Some(taker) = queue.first(TAKERS) else {
+            let number = self.messages.push(item, Some(waiter));
+            // SAFETY: as above.
+            unsafe { ask.swap(Parcel::Lies(number)) };
+            return Arrival::Waits(SENDERS);
+        };
+        let number = self.messages.next_number();
+        let message = Message { number, item, sender: Some(waiter) };
+        if self.hand(queue, taker, message, wakes) {
+            Arrival::Served
+        } else {
+            Arrival::Waits(SENDERS)
+        }
+    }
+
+    /// A sender that leaves takes its message along, wherever that is.
+    fn leave(
+        &mut self,
+        _: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        waiter: Pointer<Delivery<T>>,
+        _: Option<Lane>,
+        wakes: &mut Wakes,
+    ) {
+        // SAFETY: the lock is held, and the waiter is alive, as is everyone who waits.
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            let item = match ask.swap(Parcel::Nothing) {
+                Parcel::Lies(number) => self.messages.withdraw(number, |sender, number| {
+                    sender.as_ref().ask.swap(Parcel::Lies(number));
+                }),
+                Parcel::Handed(taker) => match taker.as_ref().ask.swap(Parcel::Nothing) {
+                    Parcel::Got(message) => {
+                        Self::disappoint(queue, taker, wakes);
+                        Some(message.item)
+                    }
+                    _ => None,
+                },
+                Parcel::Unsent(item) => Some(item),
+                Parcel::Nothing | Parcel::Got(_) => None,
+            };
+            if let Some(item) = item {
+                ask.swap(Parcel::Unsent(item));
+            }
+        }
+    }
+
+    fn claim(
+        &mut self,
+        queue: &mut Queue<Delivery<T>>,
+        waiter: Pointer<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) {
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            let sender = ask.parcel.look_mut(|parcel| match &mut *parcel {
+                Parcel::Got(message) => message.sender.take(),
+                _ => None,
+            });
+            if let Some(sender) = sender {
+                Self::complete(queue, sender, wakes);
+            }
+        }
+    }
+
+    fn take_back(&mut self, _: &Signs, waiter: Pointer<Delivery<T>>) {
+        // SAFETY: the lock is held, and the waiter is alive, as is the sender of a message.
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            if ask.sending {
+                return;
+            }
+            let Parcel::Got(message) = ask.swap(Parcel::Nothing) else { return };
+            if let Some(sender) = message.sender {
+                sender.as_ref().ask.swap(Parcel::Lies(message.number));
+            }
+            self.messages.put_back(message);
+        }
+    }
+
+    /// What came back goes to the first who waits.
+    fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, wakes: &mut Wakes) {
+        while let Some(taker) = queue.first(TAKERS) {
+            let Some(message) = self.messages.pop() else { return };
+            let sender = message.sender;
+            if self.hand(queue, taker, message, wakes) {
+                if let Some(sender) = sender {
+                    Self::complete(queue, sender, wakes);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn before_unlocking(&mut self, signs: &Signs, queue: &Queue<Delivery<T>>) {
+        // Whoever comes to a closed queue has to learn of it.
+        let messages = self.closed || self.messages.len() > 0;
+        let takers = self.closed || queue.first(TAKERS).is_some();
+        let seen = u32::from(messages) * MESSAGES + u32::from(takers) * WAITING_TAKERS;
+        if signs.0.load(Ordering::Relaxed) != seen {
+            signs.0.store(seen, Ordering::Release);
+        }
+    }
+
+    fn expulsion(&self) -> Option<Closed> {
+        self.closed.then_some(Closed)
+    }
+}

@@ -1,0 +1,563 @@
+//! One object whose state does not fit in a word: its lock, and how requests join and leave its
+//! queue.
+//!
+//! A [`Hall`] is to a [`Rule`] what a [`Core`](super::core::Core) is to a policy. The differences:
+//! a rule's state is a value behind the lock, a rule is this crate's own and never panics, and it may
+//! answer whom it likes, because those who meet here often answer each other. What they share, the
+//! lists and what it means to be on one, is [`Queue`].
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::bounds::Bounds;
+use super::core::{Attempt, PATIENCE};
+use super::kernel::{Kernel, Line, beside};
+use super::parker::Backoff;
+use super::queue::{Queue, Visit};
+use super::timer::{TIMER, Watch};
+use super::waiter::{Lane, Place, Pointer, standing};
+use super::wake::{Panic, Wakes, resume};
+use crate::primitive::{AtomicU32, Ordering, TrackedCell};
+
+/// What those who come to a hall find there.
+///
+/// All functions are called under the hall's lock, and never panic. Every waiter that they are given
+/// is alive and pinned.
+pub trait Rule: Sized {
+    /// What a waiter brings, and where it finds what it gets.
+    type Ask;
+    /// Why it may be turned away.
+    type Refusal: Copy;
+    /// What can be used without the lock.
+    type Outside;
+
+    /// Whether a task that claims what it was granted has to be noted.
+    const NOTES_CLAIMS: bool = false;
+
+    /// Whether a thread tries for a moment before it queues.
+    fn tries_first(outside: &Self::Outside) -> bool {
+        let _ = outside;
+        false
+    }
+
+    /// Serves somebody who comes, or who is first in line again, or turns it away, or says where it
+    /// has to wait.
+    fn arrive(
+        &mut self,
+        outside: &Self::Outside,
+        queue: &mut Queue<Self::Ask>,
+        waiter: Pointer<Self::Ask>,
+        wakes: &mut Wakes,
+    ) -> Arrival<Self::Refusal>;
+
+    /// Whether what those in this lane wait for is certain to come, so that no limit ends their wait.
+    fn is_decided(&self, lane: Lane) -> bool {
+        let _ = lane;
+        false
+    }
+
+    /// Somebody who had to wait leaves unserved. It is on no list any more; it was in this lane, or
+    /// dormant.
+    fn leave(
+        &mut self,
+        outside: &Self::Outside,
+        queue: &mut Queue<Self::Ask>,
+        waiter: Pointer<Self::Ask>,
+        lane: Option<Lane>,
+        wakes: &mut Wakes,
+    ) {
+        let _ = (outside, queue, waiter, lane, wakes);
+    }
+
+    /// A task has claimed what it was granted.
+    fn claim(
+        &mut self,
+        queue: &mut Queue<Self::Ask>,
+        waiter: Pointer<Self::Ask>,
+        wakes: &mut Wakes,
+    ) {
+        let _ = (queue, waiter, wakes);
+    }
+
+    /// Takes back what somebody was served, and did not want or did not come for.
+    fn take_back(&mut self, outside: &Self::Outside, waiter: Pointer<Self::Ask>) {
+        let _ = (outside, waiter);
+    }
+
+    /// Lets through whom a change allows.
+    fn settle(&mut self, outside: &Self::Outside, queue: &mut Queue<Self::Ask>, wakes: &mut Wakes) {
+        let _ = (outside, queue, wakes);
+    }
+
+    /// Called last, before the lock is released.
+    fn before_unlocking(&mut self, outside: &Self::Outside, queue: &Queue<Self::Ask>) {
+        let _ = (outside, queue);
+    }
+
+    /// Why those who waited were turned away.
+    fn expulsion(&self) -> Option<Self::Refusal> {
+        None
+    }
+}
+
+/// What becomes of somebody who comes.
+pub(crate) enum Arrival<R> {
+    Served,
+    Refused(R),
+    Waits(Lane),
+}
+
+/// The heart of one object with a [`Rule`]. It is always counted.
+#[repr(C, align(64))]
+pub struct Hall<R: Rule> {
+    locked: AtomicU32,
+    patience: AtomicU32,
+    inside: TrackedCell<Inside<R>>,
+    watch: Watch,
+    pub(crate) outside: R::Outside,
+}
+
+/// What the lock protects.
+struct Inside<R: Rule> {
+    queue: Queue<R::Ask>,
+    rule: R,
+}
+
+// SAFETY: the lists' pointers lead to pinned waiters, which any thread may touch under the lock. What
+// asks, rules and the outside hold is sent by objects that are `Sync` only if that may be sent.
+unsafe impl<R: Rule> Send for Hall<R> {}
+// SAFETY: as above.
+unsafe impl<R: Rule> Sync for Hall<R> {}
+
+const FREE: u32 = 0;
+const LOCKED: u32 = 1;
+
+/// Releases the lock when dropped.
+struct Unlocking<'h, R: Rule>(&'h Hall<R>);
+
+impl<R: Rule> Drop for Unlocking<'_, R> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.locked.store(FREE, Ordering::Release);
+    }
+}
+
+impl<R: Rule> Hall<R> {
+    pub(crate) fn new(rule: R, outside: R::Outside) -> Arc<Self> {
+        Arc::new(Self {
+            locked: AtomicU32::new(FREE),
+            patience: AtomicU32::new(u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX)),
+            inside: TrackedCell::new(Inside { queue: Queue::new(), rule }),
+            watch: Watch::new(),
+            outside,
+        })
+    }
+
+    pub(crate) fn set_patience(&self, patience: Duration) {
+        let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        self.patience.store(milliseconds.max(2), Ordering::Relaxed);
+    }
+
+    /// Changes what the lock protects.
+    #[inline]
+    pub(crate) fn locked<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>) -> T,
+    ) -> T {
+        let taken =
+            self.locked.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            self.lock_contended();
+        }
+        let _unlocks = Unlocking(self);
+        // SAFETY: the lock is held, and `change` cannot reach this cell another way.
+        self.inside.look_mut(|inside| unsafe {
+            let Inside { queue, rule } = &mut *inside;
+            let result = change(rule, &self.outside, queue);
+            rule.before_unlocking(&self.outside, queue);
+            result
+        })
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            if self.locked.load(Ordering::Relaxed) == FREE {
+                let taken = self.locked.compare_exchange(
+                    FREE,
+                    LOCKED,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                );
+                if taken.is_ok() {
+                    return;
+                }
+            }
+            backoff.wait();
+        }
+    }
+
+    /// [`locked`](Self::locked), and wakes whom that answered.
+    ///
+    /// # Panics
+    /// With the panic of a waker, after everyone else has been woken.
+    #[inline]
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+    ) -> T {
+        let (result, panic) = self.change_caught(change);
+        if let Some(panic) = panic {
+            resume(panic);
+        }
+        result
+    }
+
+    /// [`change`](Self::change), for a caller with something to do about the panic of a waker.
+    #[inline]
+    pub(crate) fn change_caught<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+    ) -> (T, Option<Panic>) {
+        let mut wakes = Wakes::new();
+        let result = self.locked(|rule, outside, queue| {
+            let result = change(rule, outside, queue, &mut wakes);
+            wakes.arm |= queue.must_arm();
+            result
+        });
+        self.finish(&mut wakes);
+        (result, wakes.take_panic())
+    }
+
+    /// How many wait, counting the dormant ones.
+    pub(crate) fn waiters(&self) -> usize {
+        self.locked(|_, _, queue| queue.waiting + queue.dormants) as usize
+    }
+
+    /// How many wait in one lane.
+    pub(crate) fn waiters_in(&self, lane: Lane) -> usize {
+        self.locked(|_, _, queue| queue.count(lane))
+    }
+
+    /// Forgets everyone: the object is being dropped, so whoever is still on a list was leaked, and
+    /// what it borrowed may be gone.
+    pub(crate) fn bury(&self, mut bury: impl FnMut(&mut R, Pointer<R::Ask>)) {
+        self.locked(|rule, _, queue| {
+            while let Some(waiter) = queue.anybody() {
+                // SAFETY: the lock is held, and what is in a list is alive, because it was pinned.
+                unsafe {
+                    bury(rule, waiter);
+                    queue.detach(waiter);
+                }
+            }
+        });
+    }
+
+    /// # Safety
+    /// The lock is held; the waiter is alive, and was dormant.
+    unsafe fn stand_first(
+        &self,
+        rule: &mut R,
+        queue: &mut Queue<R::Ask>,
+        waiter: Pointer<R::Ask>,
+        wakes: &mut Wakes,
+    ) -> u8 {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            queue.detach(waiter);
+            match rule.arrive(&self.outside, queue, waiter, wakes) {
+                Arrival::Served => standing::SERVED,
+                Arrival::Refused(_) => standing::REFUSED,
+                Arrival::Waits(lane) => {
+                    queue.join(waiter, lane, true);
+                    wakes.arm |= queue.must_arm();
+                    standing::WAITING
+                }
+            }
+        }
+    }
+
+    /// Wakes those whom a visit answered. If a waker panics, the visit does too, and keeps nothing.
+    #[inline]
+    fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
+        self.finish(wakes);
+        if wakes.has_panic() {
+            if standing == standing::SERVED {
+                self.give_back(waiter);
+            }
+            wakes.resume_panic();
+        }
+    }
+
+    /// Takes back what somebody was served for good, and passes it on.
+    #[cold]
+    fn give_back(&self, waiter: Pointer<R::Ask>) {
+        self.change(|rule, outside, queue, wakes| {
+            rule.take_back(outside, waiter);
+            rule.settle(outside, queue, wakes);
+        });
+    }
+
+    /// Takes back what was left unclaimed twice, if others wait.
+    fn take_back_unclaimed(&self, rule: &mut R, queue: &mut Queue<R::Ask>, wakes: &mut Wakes) {
+        let mut next = queue.granted.front();
+        let last = queue.granted.back();
+        while let Some(waiter) = next {
+            // SAFETY: the lock is held, and what is in a list is alive.
+            unsafe {
+                // What is granted meanwhile comes behind the last.
+                next = queue.granted.after(waiter).filter(|_| Some(waiter) != last);
+                if queue.waiting == 0 {
+                    return;
+                }
+                if waiter.as_ref().notes(|notes| notes.see_granted()) {
+                    continue;
+                }
+                if wakes.is_full() {
+                    return;
+                }
+                queue.detach(waiter);
+                rule.take_back(&self.outside, waiter);
+                queue.rest(waiter, wakes);
+                rule.settle(&self.outside, queue, wakes);
+            }
+        }
+    }
+
+    fn arm(&self) {
+        TIMER.watch(self.to_counted());
+    }
+
+    fn to_counted(&self) -> Arc<dyn Kernel> {
+        // SAFETY: a hall is made by `new` only, in an `Arc`.
+        let counted: Arc<dyn Kernel + '_> = unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        };
+        // SAFETY: whoever keeps it longer than what the rule borrows finds the hall empty: the object
+        // buries everyone when it is dropped, and what is left of the rule owns no borrowed value.
+        unsafe { std::mem::transmute::<Arc<dyn Kernel + '_>, Arc<dyn Kernel>>(counted) }
+    }
+}
+
+impl<R: Rule> Line for Hall<R> {
+    type Ask = R::Ask;
+    type Refusal = R::Refusal;
+
+    fn counted(&self) -> Option<Arc<dyn Kernel>> {
+        Some(self.to_counted())
+    }
+
+    #[inline]
+    fn tries_first(&self) -> bool {
+        R::tries_first(&self.outside)
+    }
+
+    #[inline]
+    unsafe fn enter(
+        &self,
+        waiter: Pointer<R::Ask>,
+        _: Attempt,
+        refusal: &mut Option<R::Refusal>,
+        give_up: impl FnOnce() -> Option<u8>,
+    ) -> u8 {
+        let mut wakes = Wakes::new();
+        let standing = self.locked(|rule, outside, queue| {
+            let lane = match rule.arrive(outside, queue, waiter, &mut wakes) {
+                Arrival::Served => return standing::SERVED,
+                Arrival::Refused(why) => {
+                    *refusal = Some(why);
+                    return standing::REFUSED;
+                }
+                Arrival::Waits(lane) => lane,
+            };
+            if let Some(standing) = give_up() {
+                rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
+                rule.settle(outside, queue, &mut wakes);
+                return standing;
+            }
+            // SAFETY: the lock is held, and the waiter is in no list.
+            unsafe { queue.join(waiter, lane, false) };
+            wakes.arm |= queue.must_arm();
+            standing::WAITING
+        });
+        self.finish_visit(&mut wakes, standing, waiter);
+        standing
+    }
+
+    #[inline]
+    unsafe fn claim(&self, waiter: Pointer<R::Ask>) -> bool {
+        // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
+        unsafe {
+            if waiter.as_ref().standing() != standing::GRANTED {
+                return false;
+            }
+            if !R::NOTES_CLAIMS {
+                return self.locked(|_, _, queue| queue.claim(waiter));
+            }
+            let mut wakes = Wakes::new();
+            let claimed = self.locked(|rule, _, queue| {
+                let claimed = queue.claim(waiter);
+                if claimed {
+                    rule.claim(queue, waiter, &mut wakes);
+                }
+                claimed
+            });
+            self.finish_visit(
+                &mut wakes,
+                if claimed { standing::SERVED } else { standing::WAITING },
+                waiter,
+            );
+            claimed
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn revisit(&self, waiter: Pointer<R::Ask>, waker: &Waker) -> u8 {
+        // SAFETY: the owner's waiter is alive.
+        let own = unsafe { waiter.as_ref() };
+        let mut fresh = None;
+        loop {
+            let standing = own.standing();
+            if standing::is_final(standing) {
+                return standing;
+            }
+            if fresh.is_none() && standing == standing::DORMANT {
+                fresh = Some(waker.clone());
+            }
+            let mut wakes = Wakes::new();
+            // SAFETY: the waiter was queued here and its standing is not final, so it is known to
+            // the queue, unless the lock shows otherwise.
+            let visit = self.locked(|rule, _, queue| unsafe {
+                match queue.visit(waiter, waker, &mut fresh) {
+                    Visit::PassedOver => {
+                        Visit::Stands(self.stand_first(rule, queue, waiter, &mut wakes))
+                    }
+                    Visit::Stands(standing::SERVED) => {
+                        rule.claim(queue, waiter, &mut wakes);
+                        Visit::Stands(standing::SERVED)
+                    }
+                    visit => visit,
+                }
+            });
+            let standing = if let Visit::Stands(standing) = visit { standing } else { 0 };
+            self.finish_visit(&mut wakes, standing, waiter);
+            match visit {
+                Visit::Stands(standing) => return standing,
+                Visit::NeedsWaker => fresh = Some(waker.clone()),
+                Visit::Answered | Visit::PassedOver => {}
+            }
+        }
+    }
+
+    unsafe fn retry(&self, _: Pointer<R::Ask>) -> u8 {
+        unreachable!("nobody is told to try again in a hall")
+    }
+
+    unsafe fn withdraw(&self, waiter: Pointer<R::Ask>) {
+        // SAFETY: the owner's waiter is alive.
+        let own = unsafe { waiter.as_ref() };
+        if standing::is_final(own.standing()) {
+            // A thread that was served, and panicked before it could say so; or a task that was
+            // served for good, and did not come.
+            if own.standing() == standing::SERVED {
+                self.give_back(waiter);
+            }
+            return;
+        }
+        // SAFETY: the lock is held; the waiter is alive, and where its notes say.
+        self.change(|rule, outside, queue, wakes| unsafe {
+            let granted = queue.holds_grant(waiter);
+            match queue.detach(waiter) {
+                _ if granted => rule.take_back(outside, waiter),
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                Place::Dormant => rule.leave(outside, queue, waiter, None, wakes),
+                _ => {}
+            }
+            rule.settle(outside, queue, wakes);
+        });
+    }
+
+    unsafe fn end_waiter(&self, waiter: Pointer<R::Ask>, standing: u8, wakes: &mut Wakes) {
+        // SAFETY: the lock is held, and the waiter is where its notes say.
+        self.locked(|rule, outside, queue| unsafe {
+            let own = waiter.as_ref();
+            match own.notes(|notes| notes.place) {
+                // A grant wins, unless it is taken back.
+                Place::Granted | Place::Deferred => {
+                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                }
+                Place::Nowhere | Place::Nudged | Place::Condition => return,
+                Place::Lane(lane) if rule.is_decided(lane) => return,
+                Place::Lane(lane) => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, Some(lane), wakes);
+                }
+                Place::Dormant => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, None, wakes);
+                }
+            }
+            queue.answer(waiter, standing, wakes);
+            rule.settle(outside, queue, wakes);
+            wakes.arm |= queue.must_arm();
+        });
+    }
+
+    fn expulsion(&self) -> Option<R::Refusal> {
+        self.locked(|rule, _, _| rule.expulsion())
+    }
+}
+
+impl<R: Rule> Kernel for Hall<R> {
+    unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes) {
+        // SAFETY: bounds that know this object are the first field of a seat for its asks.
+        unsafe { self.end_waiter(beside(bounds), standing, wakes) };
+    }
+
+    fn tick(&self, wakes: &mut Wakes) -> bool {
+        self.locked(|rule, _, queue| {
+            self.take_back_unclaimed(rule, queue, wakes);
+            queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
+            wakes.arm = false;
+            queue.armed
+        })
+    }
+
+    #[inline]
+    fn finish(&self, wakes: &mut Wakes) {
+        loop {
+            // The watchdog first: a waker may wait for what somebody else was granted.
+            if std::mem::take(&mut wakes.arm) {
+                self.arm();
+            }
+            wakes.wake();
+            if !std::mem::take(&mut wakes.deferred) {
+                return;
+            }
+            self.locked(|rule, outside, queue| {
+                queue.tell_deferred(wakes);
+                rule.settle(outside, queue, wakes);
+                wakes.arm |= queue.must_arm();
+            });
+        }
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    fn interval(&self) -> u64 {
+        u64::from(self.patience.load(Ordering::Relaxed)) * 1_000_000 / 2
+    }
+}
+
+impl<R: Rule> fmt::Debug for Hall<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hall").field("locked", &self.locked).finish_non_exhaustive()
+    }
+}
