@@ -4,9 +4,6 @@ mod barriers;
 mod bounded;
 mod exchanger;
 mod lost_messages;
-#[cfg(any())]
-mod ours;
-#[path = "ours_pending.rs"]
 mod ours;
 mod phaser;
 mod priority;
