@@ -73,7 +73,8 @@ impl Contestant {
     }
 }
 
-/// Takes one sample and returns its figure in the row's unit.
+/// Takes one sample and returns its figure in the row's unit, infinite if it does
+/// not end. Whoever hangs loses its place in the row, but does not hold up the run.
 pub(crate) enum Work {
     /// Does so many operations. For costs that vary little.
     Counted(Box<dyn FnMut(u64) -> f64>),
