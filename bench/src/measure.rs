@@ -48,7 +48,7 @@ pub(crate) fn run<'row>(row: &'row Row, plan: &Plan) -> Outcome<'row> {
     for entrant in &mut entrants {
         entrant.calibrate(plan.sample);
     }
-    for round in 0..plan.rounds * row.patience {
+    for round in 0..row.most_rounds.min(plan.rounds * row.patience) {
         // The first place in a round rotates too: nobody always follows the same neighbour.
         let count = entrants.len();
         for place in 0..count {

@@ -10,6 +10,8 @@ pub(crate) struct Row {
     pub(crate) bar: Option<Bar>,
     /// How many times the usual number of rounds; above one where figures are bimodal.
     pub(crate) patience: usize,
+    /// For work so long that a few samples say enough.
+    pub(crate) most_rounds: usize,
     /// Sets the contestants up. Called when the row's turn comes, not before: some
     /// queue 100 000 requests first, or start a Java machine.
     pub(crate) contestants: Box<dyn Fn() -> Vec<Contestant>>,
@@ -22,7 +24,8 @@ impl Row {
         about: &'static str,
         contestants: impl Fn() -> Vec<Contestant> + 'static,
     ) -> Row {
-        Row { id, about, unit: "ns", bar: None, patience: 1, contestants: Box::new(contestants) }
+        let contestants = Box::new(contestants);
+        Row { id, about, unit: "ns", bar: None, patience: 1, most_rounds: usize::MAX, contestants }
     }
 
     pub(crate) fn unit(self, unit: &'static str) -> Row {
@@ -35,6 +38,10 @@ impl Row {
 
     pub(crate) fn patience(self, patience: usize) -> Row {
         Row { patience, ..self }
+    }
+
+    pub(crate) fn at_most_rounds(self, most_rounds: usize) -> Row {
+        Row { most_rounds, ..self }
     }
 }
 
