@@ -31,6 +31,7 @@ pub use sync::park::Parker;
 pub use sync::phaser::Phaser;
 pub use sync::promise::{Promise, PromiseError};
 pub use sync::reentrant::{KeyGuard, OwnedKeyGuard, OwnerKey, ReentrantGuard, ReentrantLock};
+pub use sync::reentrant_rwlock::ReentrantRwLock;
 pub use sync::rwlock::{
     OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };

@@ -81,6 +81,7 @@
 
 mod counting;
 mod gate;
+mod owned_read_write;
 mod owner;
 mod permits;
 mod phases;
@@ -90,6 +91,7 @@ use std::convert::Infallible;
 
 pub use counting::{CountDown, CountError, Counting};
 pub use gate::{Gate, Opening, Signal, Signalling};
+pub use owned_read_write::{Entry, Exit, NotHeldSo, OwnedReadWrite};
 pub use owner::{NotOwner, Owned, Owner, TooManyHolds};
 pub use permits::{AcquireError, Exclusive, Giving, NotHeld, Permits, ReleaseError};
 pub use phases::{PhaserError, Phases, Step};

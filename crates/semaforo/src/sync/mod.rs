@@ -11,6 +11,7 @@ pub mod park;
 pub mod phaser;
 pub mod promise;
 pub mod reentrant;
+pub mod reentrant_rwlock;
 pub mod rwlock;
 pub mod semaphore;
 mod wait_while;

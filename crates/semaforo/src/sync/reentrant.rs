@@ -57,7 +57,7 @@ fn new_owner() -> Owner {
         .expect("the process has made 2^41 threads and keys")
 }
 
-fn this_thread() -> Owner {
+pub(super) fn this_thread() -> Owner {
     std::thread_local! {
         static THREAD: Owner = new_owner();
     }
@@ -69,6 +69,10 @@ impl OwnerKey {
     #[must_use]
     pub fn new() -> Self {
         Self(new_owner())
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.0
     }
 }
 
@@ -102,7 +106,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// [`MAX_HOLDS`](Self::MAX_HOLDS) times already.
     #[inline]
     pub fn lock(&self) -> Request<Reenter<T, &Self, OnThisThread>> {
-        self.request(self, OnThisThread(PhantomData), this_thread())
+        self.request(self, OnThisThread::new(), this_thread())
     }
 
     /// Asks for the lock on behalf of the key's owner.
@@ -151,7 +155,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// Locks now for this thread, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock(&self) -> Option<ReentrantGuard<'_, T>> {
-        self.try_for(this_thread(), OnThisThread(PhantomData))
+        self.try_for(this_thread(), OnThisThread::new())
     }
 
     /// Locks now for the key's owner, or not at all.
@@ -230,11 +234,17 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
 }
 
 /// Marks what a thread owns, and must not leave it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OnThisThread(PhantomData<*const ()>);
 
+impl OnThisThread {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
 /// Marks what a key owns, and may go anywhere.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Anywhere;
 
 /// The operation of [`ReentrantLock::lock`] and [`ReentrantLock::lock_as`].
