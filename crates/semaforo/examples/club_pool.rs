@@ -93,8 +93,8 @@ fn main() {
     let pool = &Pool::new();
     thread::scope(|day| {
         day.spawn(|| pool.run_cart());
-        for (time, visitors) in [("morning", 3), ("noon", 15), ("afternoon", 10)] {
-            println!("In the {time} {visitors} visitors come.");
+        for (time, visitors) in [("In the morning", 3), ("At noon", 15), ("In the afternoon", 10)] {
+            println!("{time} {visitors} visitors come.");
             thread::scope(|crowd| {
                 for visitor in 0..visitors {
                     crowd.spawn(move || {
