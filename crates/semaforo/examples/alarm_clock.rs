@@ -102,9 +102,23 @@ mod tests {
     }
 
     #[test]
-    fn ticks_without_sleepers_pass() {
-        let clock = AlarmClock::new();
-        (0..5).for_each(|_| clock.tick());
-        assert_eq!(*clock.wake_me(0), 5);
+    fn a_sleeper_wakes_before_the_next_tick_that_stands_at_the_door() {
+        let clock = &AlarmClock::new();
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| *clock.wake_me(1));
+            while clock.sleepers() < 1 {
+                thread::yield_now();
+            }
+            let now = clock.now.enter().wait();
+            for ticks in 1..=2 {
+                scope.spawn(|| clock.tick());
+                while clock.now.waiters() < ticks {
+                    thread::yield_now();
+                }
+            }
+            drop(now);
+            assert_eq!(sleeper.join().unwrap(), 1);
+        });
+        assert_eq!(*clock.wake_me(0), 2);
     }
 }

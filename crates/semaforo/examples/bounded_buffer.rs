@@ -109,24 +109,43 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_comes_before_who_stands_at_the_door() {
+    fn a_waiting_consumer_comes_before_one_at_the_door() {
         let buffer = &BoundedBuffer::new(1);
         thread::scope(|scope| {
             let waited = scope.spawn(|| buffer.remove());
-            while buffer.nonempty.waiters() < 1 {
-                thread::yield_now();
-            }
-            let mut inside = buffer.portions.enter().wait();
+            until(|| buffer.nonempty.waiters() == 1);
+            let inside = buffer.portions.enter().wait();
+            scope.spawn(|| buffer.append("first"));
+            until(|| buffer.portions.waiters() == 1);
             let at_the_door = scope.spawn(|| buffer.remove());
-            while buffer.portions.waiters() < 1 {
-                thread::yield_now();
-            }
-            inside.push_back("first");
-            let mut inside = buffer.nonempty.signal_urgent(inside).wait();
-            assert!(inside.is_empty(), "the signalled one has been inside, and this one is again");
-            inside.push_back("second");
+            until(|| buffer.portions.waiters() == 2);
             drop(inside);
-            assert_eq!((waited.join().unwrap(), at_the_door.join().unwrap()), ("first", "second"));
+            assert_eq!(waited.join().unwrap(), "first");
+            buffer.append("second");
+            assert_eq!(at_the_door.join().unwrap(), "second");
         });
+    }
+
+    #[test]
+    fn a_waiting_producer_comes_before_one_at_the_door() {
+        let buffer = &BoundedBuffer::new(1);
+        buffer.append("first");
+        thread::scope(|scope| {
+            scope.spawn(|| buffer.append("waited"));
+            until(|| buffer.nonfull.waiters() == 1);
+            let inside = buffer.portions.enter().wait();
+            scope.spawn(|| buffer.remove());
+            until(|| buffer.portions.waiters() == 1);
+            scope.spawn(|| buffer.append("at the door"));
+            until(|| buffer.portions.waiters() == 2);
+            drop(inside);
+            assert_eq!([buffer.remove(), buffer.remove()], ["waited", "at the door"]);
+        });
+    }
+
+    fn until(seen: impl Fn() -> bool) {
+        while !seen() {
+            thread::yield_now();
+        }
     }
 }

@@ -110,24 +110,29 @@ mod tests {
     }
 
     #[test]
-    fn no_buffer_is_given_to_two_and_all_come_back() {
-        let allocator = &Allocator::new(3, 4);
-        let in_use = Monitor::new([false; 3]);
+    fn who_waited_comes_before_who_stands_at_the_door() {
+        let allocator = &Allocator::new(1, 3);
+        let buffer = allocator.acquire(0);
         thread::scope(|scope| {
-            for stream in 0..4 {
-                let in_use = &in_use;
-                scope.spawn(move || {
-                    for _ in 0..300 {
-                        let buffer = allocator.acquire(stream);
-                        assert!(!std::mem::replace(&mut in_use.enter().wait()[buffer], true));
-                        in_use.enter().wait()[buffer] = false;
-                        allocator.release(stream, buffer);
-                    }
-                });
-            }
+            let waited = scope.spawn(|| allocator.acquire(1));
+            until(|| allocator.nonempty.waiters() == 1);
+            let inside = allocator.pool.enter().wait();
+            scope.spawn(|| allocator.release(0, buffer));
+            until(|| allocator.pool.waiters() == 1);
+            let at_the_door = scope.spawn(|| allocator.acquire(2));
+            until(|| allocator.pool.waiters() == 2);
+            drop(inside);
+            assert_eq!(waited.join().unwrap(), buffer);
+            assert_eq!(allocator.pool.enter().wait().count, [0, 1, 0]);
+            allocator.release(1, buffer);
+            assert_eq!(at_the_door.join().unwrap(), buffer);
         });
-        let mut pool = allocator.pool.enter().wait();
-        pool.free.sort_unstable();
-        assert_eq!((&pool.free[..], &pool.count[..]), (&[0, 1, 2][..], &[0; 4][..]));
+        assert_eq!(allocator.pool.enter().wait().count, [0, 0, 1]);
+    }
+
+    fn until(seen: impl Fn() -> bool) {
+        while !seen() {
+            thread::yield_now();
+        }
     }
 }

@@ -130,12 +130,26 @@ mod tests {
     }
 
     #[test]
-    fn a_free_disk_is_granted_at_once() {
-        let disk = Disk::new();
-        for cylinder in [7, 3, 9] {
-            disk.request(cylinder);
+    fn who_waited_comes_before_who_stands_at_the_door() {
+        let disk = &Disk::new();
+        disk.request(50);
+        thread::scope(|scope| {
+            scope.spawn(|| disk.request(100));
+            until(|| disk.waiters() == 1);
+            let inside = disk.head.enter().wait();
+            scope.spawn(|| disk.release());
+            until(|| disk.head.waiters() == 1);
+            scope.spawn(|| disk.request(10));
+            until(|| disk.head.waiters() == 2);
+            drop(inside);
             disk.release();
+        });
+        assert_eq!(disk.head.enter().wait().visited, [50, 100, 10]);
+    }
+
+    fn until(seen: impl Fn() -> bool) {
+        while !seen() {
+            thread::yield_now();
         }
-        assert_eq!(disk.head.enter().wait().visited, [7, 3, 9]);
     }
 }

@@ -121,6 +121,31 @@ mod tests {
     }
 
     #[test]
+    fn a_waiting_writer_comes_before_a_reader_at_the_door() {
+        for (first, end) in
+            [('W', ReadersAndWriters::end_write as fn(&_)), ('r', ReadersAndWriters::end_read)]
+        {
+            let rules = &ReadersAndWriters::default();
+            if first == 'W' {
+                rules.start_write(first)
+            } else {
+                rules.start_read(first)
+            }
+            thread::scope(|scope| {
+                scope.spawn(|| rules.visit('X', || ()));
+                until(|| rules.waiters() == 1);
+                let inside = rules.room.enter().wait();
+                scope.spawn(move || end(rules));
+                until(|| rules.room.waiters() == 1);
+                scope.spawn(|| rules.visit('a', || ()));
+                until(|| rules.room.waiters() == 2);
+                drop(inside);
+            });
+            assert_eq!(rules.room.enter().wait().visitors, [first, 'X', 'a']);
+        }
+    }
+
+    #[test]
     fn writers_are_alone() {
         let rules = &ReadersAndWriters::default();
         // Readers count upwards, a writer is -1.
@@ -142,5 +167,11 @@ mod tests {
             }
         });
         assert_eq!(rules.room.enter().wait().visitors.len(), 5 * 200);
+    }
+
+    fn until(seen: impl Fn() -> bool) {
+        while !seen() {
+            thread::yield_now();
+        }
     }
 }
