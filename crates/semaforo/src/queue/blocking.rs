@@ -202,8 +202,11 @@ impl<T> BlockingQueue<T> {
 
     #[inline]
     fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        let put =
-            |item: &mut Option<T>| item.take().expect("an errand has its item until it is put");
+        let put = |item: &mut Option<T>| item.take().expect("an errand has its item");
+        if errand.item().is_none() {
+            // It was put, and a waker panicked; now the errand is run again.
+            return Ok(());
+        }
         if let Some(ring) = self.ring() {
             match ring.try_put(|| put(errand.item())) {
                 Ok(()) => return Ok(()),
