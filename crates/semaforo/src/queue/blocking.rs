@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::TakeBatch;
-use super::buffered::{Buffered, Errand, PUTTERS, TAKERS};
+use super::buffered::{Buffered, Errand, Numbered, PUTTERS, TAKERS};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::items::Items;
 use super::ring::{NotNow, Ring};
@@ -47,7 +47,7 @@ use crate::wait::wake::resume;
 /// A thread that finds a bounded queue full or empty looks again for about a microsecond before it
 /// takes its place in line; a task takes it at its first poll.
 pub struct BlockingQueue<T> {
-    hall: Arc<Hall<Buffered<T>>>,
+    pub(super) hall: Arc<Hall<Buffered<T>>>,
     key: Option<Key<T>>,
 }
 
@@ -201,6 +201,10 @@ impl<T> BlockingQueue<T> {
 
     #[inline(always)]
     fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
+        if errand.is_empty() {
+            // It was put, and a waker panicked; now the errand is run again.
+            return Ok(());
+        }
         if let Some(ring) = self.ring() {
             match ring.try_put(|| errand.goods().0) {
                 Ok(()) => return Ok(()),
@@ -226,23 +230,38 @@ impl<T> BlockingQueue<T> {
         let (taken, panic) =
             self.hall.change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
         if let Some(panic) = panic {
-            if let Ok(item) = taken {
-                self.put_back(vec![item]);
-            }
+            self.put_back(taken.ok());
             resume(panic);
             return Err(TryTakeError::Empty);
         }
-        taken
+        taken.map(|(_, item)| item)
     }
 
-    /// Gives items back that were taken.
-    pub(super) fn put_back(&self, items: Vec<T>) {
-        if items.is_empty() {
-            return;
+    /// Takes what can be taken now, no more than so many.
+    pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
+        let mut items = Vec::new();
+        let ((), panic) = self.hall.change_caught(|rule, ring, queue, wakes| {
+            items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
+        });
+        if let Some(panic) = panic {
+            self.put_back(std::mem::take(&mut items));
+            resume(panic);
         }
+        items
+    }
+
+    /// Gives items back that were taken, for those who wait.
+    pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
         self.hall.change(|rule, ring, queue, wakes| {
-            rule.put_back_all(ring, items);
+            items.into_iter().for_each(|item| rule.put_back(ring, item));
             rule.settle(ring, queue, wakes);
+        });
+    }
+
+    /// Gives items back that were taken, for somebody who is about to leave the line, too.
+    pub(super) fn put_back_unsettled(&self, items: Vec<Numbered<T>>) {
+        self.hall.locked(|rule, ring, _| {
+            items.into_iter().for_each(|item| rule.put_back(ring, item));
         });
     }
 
@@ -274,15 +293,7 @@ impl<T> BlockingQueue<T> {
 
     /// [`drain`](Self::drain), but no more than so many.
     pub fn drain_at_most(&self, max: usize) -> Vec<T> {
-        let mut items = Vec::new();
-        let panic = self.hall.change_caught(|rule, ring, queue, wakes| {
-            items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
-        });
-        if let Some(panic) = panic.1 {
-            self.put_back(std::mem::take(&mut items));
-            resume(panic);
-        }
-        items
+        self.take_now(max).into_iter().map(|(_, item)| item).collect()
     }
 
     /// A copy of the next item. Only for items that are copied without running anybody's code, because

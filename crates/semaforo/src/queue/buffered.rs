@@ -27,13 +27,16 @@ pub struct Buffered<T> {
     store: Store<T>,
     capacity: Option<usize>,
     /// Items that were handed to somebody who did not want them, in the order in which they were
-    /// handed out. They come before what is in the store.
-    returned: VecDeque<(u64, T)>,
+    /// first handed out. They come before what is in the store.
+    returned: VecDeque<Numbered<T>>,
     /// How many items have been handed out here.
     handed_out: u64,
     closed: bool,
     slow: bool,
 }
+
+/// An item that was handed out, and its number, which it keeps when it comes back.
+pub(super) type Numbered<T> = (u64, T);
 
 /// What somebody brings to the queue, or wants from it.
 pub struct Errand<T> {
@@ -99,6 +102,12 @@ impl<T> Errand<T> {
         self.slot.look_mut(|slot| unsafe { &mut *slot })
     }
 
+    /// Whether there is no item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.own().flags & FULL == 0
+    }
+
     /// The item and its priority, for an owner who does not wait.
     #[inline]
     pub(super) fn goods(&mut self) -> (T, i64) {
@@ -120,16 +129,22 @@ impl<T> Errand<T> {
         self.own().take().expect("whoever is served has an item")
     }
 
+    /// The item that was taken in line, so that it has a number.
+    pub(super) fn taken_in_line(self) -> Numbered<T> {
+        // SAFETY: the owner's, who does not wait.
+        (unsafe { self.slot(|slot| slot.tag) }, self.taken())
+    }
+
     /// The item that was not put.
     pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
         Rejected { item: self.goods().0, why }
     }
 
     /// # Safety
-    /// The lock is held.
+    /// The lock is held, or this is its owner, who does not wait.
     #[inline]
     unsafe fn slot<R>(&self, change: impl FnOnce(&mut Slot<T>) -> R) -> R {
-        // SAFETY: the lock makes this the only access.
+        // SAFETY: the caller's promise makes this the only access.
         self.slot.look_mut(|slot| change(unsafe { &mut *slot }))
     }
 }
@@ -181,7 +196,8 @@ impl<T> Buffered<T> {
         }
         self.slow_down(ring);
         if let Some(taker) = queue.first(TAKERS) {
-            self.hand(queue, taker, item, wakes);
+            let numbered = (self.next_number(), item);
+            Self::hand(queue, taker, numbered, wakes);
             return Ok(());
         }
         self.store
@@ -190,13 +206,11 @@ impl<T> Buffered<T> {
     }
 
     fn hand(
-        &mut self,
         queue: &mut Queue<Errand<T>>,
         taker: Pointer<Errand<T>>,
-        item: T,
+        (number, item): Numbered<T>,
         wakes: &mut Wakes,
     ) {
-        let number = self.next_number();
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             queue.detach(taker);
@@ -220,10 +234,10 @@ impl<T> Buffered<T> {
         ring: &Option<Ring<T>>,
         queue: &mut Queue<Errand<T>>,
         wakes: &mut Wakes,
-    ) -> Result<T, TryTakeError> {
+    ) -> Result<Numbered<T>, TryTakeError> {
         self.slow_down(ring);
-        if let Some((_, item)) = self.returned.pop_front() {
-            return Ok(item);
+        if let Some(numbered) = self.returned.pop_front() {
+            return Ok(numbered);
         }
         let Some(item) = self.store.take(ring.as_ref()) else {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
@@ -242,21 +256,15 @@ impl<T> Buffered<T> {
                 queue.answer(putter, standing::SERVED, wakes);
             }
         }
-        Ok(item)
+        Ok((self.next_number(), item))
     }
 
-    /// Gives an item back that was taken, and is not wanted; it comes before all others.
-    pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, number: u64, item: T) {
+    /// Gives an item back that was taken, and is not wanted; it comes before all that were not handed
+    /// out before it.
+    pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, (number, item): Numbered<T>) {
         self.slow_down(ring);
         let position = self.returned.partition_point(|(other, _)| *other < number);
         self.returned.insert(position, (number, item));
-    }
-
-    /// Gives items back, of which the first comes before all others.
-    pub(super) fn put_back_all(&mut self, ring: &Option<Ring<T>>, items: Vec<T>) {
-        for item in items.into_iter().rev() {
-            self.put_back(ring, 0, item);
-        }
     }
 
     /// Copies the next item.
@@ -349,8 +357,7 @@ impl<T> Rule for Buffered<T> {
             let ask = &waiter.as_ref().ask;
             if !ask.slot(|slot| slot.is_putting()) {
                 return match self.take(ring, queue, wakes) {
-                    Ok(item) => {
-                        let number = self.next_number();
+                    Ok((number, item)) => {
                         ask.slot(|slot| slot.fill(item, number));
                         Arrival::Served
                     }
@@ -381,7 +388,7 @@ impl<T> Rule for Buffered<T> {
             let (item, number) =
                 ask.slot(|slot| (if slot.is_putting() { None } else { slot.take() }, slot.tag));
             if let Some(item) = item {
-                self.put_back(ring, number, item);
+                self.put_back(ring, (number, item));
             }
         }
     }
@@ -389,8 +396,8 @@ impl<T> Rule for Buffered<T> {
     /// What came back goes to the first who waits.
     fn settle(&mut self, _: &Option<Ring<T>>, queue: &mut Queue<Errand<T>>, wakes: &mut Wakes) {
         while let (false, Some(taker)) = (self.returned.is_empty(), queue.first(TAKERS)) {
-            if let Some((_, item)) = self.returned.pop_front() {
-                self.hand(queue, taker, item, wakes);
+            if let Some(numbered) = self.returned.pop_front() {
+                Self::hand(queue, taker, numbered, wakes);
             }
         }
     }

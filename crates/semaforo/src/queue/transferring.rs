@@ -325,7 +325,7 @@ impl<T> Transferring<T> {
             return false;
         }
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
-        // and the task waits again.
+        // and the task waits again; it may get what somebody left.
         for lane in [SENDERS, TAKERS] {
             while let Some(waiter) = queue.first(lane) {
                 // SAFETY: the lock is held, and what is in a lane is alive.
@@ -335,6 +335,7 @@ impl<T> Transferring<T> {
                     queue.answer(waiter, standing::REFUSED, wakes);
                 }
             }
+            self.settle(signs, queue, wakes);
         }
         true
     }

@@ -217,7 +217,8 @@ impl<R: Rule> Hall<R> {
         result
     }
 
-    /// [`change`](Self::change), for a caller with something to do about the panic of a waker.
+    /// [`change`](Self::change), for a caller with something to do about the panic of a waker. There is
+    /// none for a caller that is panicking already.
     #[inline]
     pub(crate) fn change_caught<T>(
         &self,
@@ -230,7 +231,7 @@ impl<R: Rule> Hall<R> {
             result
         });
         self.finish(&mut wakes);
-        (result, wakes.take_panic())
+        (result, wakes.take_panic().filter(|_| !std::thread::panicking()))
     }
 
     /// How many wait, counting the dormant ones.
@@ -285,12 +286,21 @@ impl<R: Rule> Hall<R> {
     #[inline]
     fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
         self.finish(wakes);
-        if wakes.has_panic() {
+        if let Some(panic) = wakes.take_panic().filter(|_| !std::thread::panicking()) {
             if standing == standing::SERVED {
-                self.give_back(waiter);
+                self.end_visit(waiter);
             }
-            wakes.resume_panic();
+            resume(panic);
         }
+    }
+
+    /// Takes back what somebody was served, who is going to panic instead, and would not know what to
+    /// do if it were polled again.
+    #[cold]
+    fn end_visit(&self, waiter: Pointer<R::Ask>) {
+        // SAFETY: the visitor's waiter is alive, and known to no queue once it is served.
+        unsafe { waiter.as_ref() }.stand(standing::FAULTED);
+        self.give_back(waiter);
     }
 
     /// Takes back what somebody was served for good, and passes it on.
@@ -488,7 +498,8 @@ impl<R: Rule> Line for Hall<R> {
         }
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
         self.change(|rule, outside, queue, wakes| unsafe {
-            let granted = queue.holds_grant(waiter);
+            // Perhaps served since.
+            let granted = queue.holds_grant(waiter) || own.standing() == standing::SERVED;
             match queue.detach(waiter) {
                 _ if granted => rule.take_back(outside, waiter),
                 Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),

@@ -9,6 +9,7 @@
 
 mod executors;
 mod single_step;
+mod tally;
 mod waiter;
 
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use executors::{Executor, block_on, on_tokio};
 pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
+pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
     Arrangement, Kind, Line, Waiter, in_every_arrangement, in_every_arrangement_at_once,
 };
@@ -76,6 +78,9 @@ queued! {
     [] semaforo::Parker,
     [T, E] semaforo::Promise<T, E>,
     [P: semaforo::Policy] semaforo::Synchronizer<P>,
+    [T] semaforo::BlockingQueue<T>,
+    [T] semaforo::TransferQueue<T>,
+    [T] semaforo::SynchronousQueue<T>,
 }
 
 impl Queued for semaforo::CancelToken {
