@@ -150,7 +150,7 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Transfer<T, Q, H
     #[inline]
     fn attempt(&self, delivery: &mut Delivery<T>) -> Attempt {
         let meeting = self.0.meeting();
-        if !Q::EAGER || !meeting.hall.outside.shows_takers() {
+        if !Q::EAGER || !meeting.hall.outside.shows_takers() || delivery.is_empty() {
             return Attempt::Unknown;
         }
         match meeting.try_transfer(delivery.goods()) {

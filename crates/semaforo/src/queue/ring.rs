@@ -23,7 +23,8 @@ const SLOW: u64 = 1 << 63;
 /// Whoever moves a position by compare-and-swap owns the cell there until it stamps it. While `SLOW`
 /// is set in both positions nobody can move them that way; it is set and cleared under the queue's
 /// lock, and then only the lock's holder moves them. Items pass through the stamps (release and
-/// acquire).
+/// acquire). Whoever sees that a position was moved sees what its mover had seen, so that the ring is
+/// full or empty for nobody when it never was.
 pub struct Ring<T> {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU64>,
@@ -121,7 +122,7 @@ impl<T> Ring<T> {
     fn try_put_again(&self, item: impl FnOnce() -> T) -> Result<(), NotNow> {
         let mut backoff = Backoff::new();
         loop {
-            let tail = self.tail.0.load(Ordering::Relaxed);
+            let tail = self.tail.0.load(Ordering::Acquire);
             if tail & SLOW != 0 {
                 return Err(NotNow::Slow);
             }
@@ -163,7 +164,7 @@ impl<T> Ring<T> {
     fn try_take_again(&self) -> Result<T, NotNow> {
         let mut backoff = Backoff::new();
         loop {
-            let head = self.head.0.load(Ordering::Relaxed);
+            let head = self.head.0.load(Ordering::Acquire);
             if head & SLOW != 0 {
                 return Err(NotNow::Slow);
             }
@@ -185,7 +186,7 @@ impl<T> Ring<T> {
     #[inline]
     fn move_on(&self, position: &AtomicU64, from: u64) -> Result<(), u64> {
         position
-            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
     }
 

@@ -143,6 +143,12 @@ impl<T> Delivery<T> {
         self.own().fill(item);
     }
 
+    /// Whether there is no item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.own().state() != state::HAS_ITEM
+    }
+
     /// The item of a sender who does not wait.
     #[inline]
     pub(super) fn goods(&mut self) -> T {
@@ -325,19 +331,28 @@ impl<T> Transferring<T> {
             return false;
         }
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
-        // and the task waits again; it may get what somebody left.
-        for lane in [SENDERS, TAKERS] {
-            while let Some(waiter) = queue.first(lane) {
-                // SAFETY: the lock is held, and what is in a lane is alive.
-                unsafe {
-                    queue.detach(waiter);
-                    self.leave(signs, queue, waiter, Some(lane), wakes);
-                    queue.answer(waiter, standing::REFUSED, wakes);
-                }
-            }
-            self.settle(signs, queue, wakes);
-        }
+        // and the task waits again, for what else is left.
+        self.turn_away(SENDERS, signs, queue, wakes);
+        self.settle(signs, queue, wakes);
+        self.turn_away(TAKERS, signs, queue, wakes);
         true
+    }
+
+    fn turn_away(
+        &mut self,
+        lane: Lane,
+        signs: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) {
+        while let Some(waiter) = queue.first(lane) {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                queue.detach(waiter);
+                self.leave(signs, queue, waiter, Some(lane), wakes);
+                queue.answer(waiter, standing::REFUSED, wakes);
+            }
+        }
     }
 
     /// Everything that is in it, for a queue that is being dropped.

@@ -394,23 +394,27 @@ impl<R: Rule> Line for Hall<R> {
     ) -> u8 {
         let mut wakes = Wakes::new();
         let standing = self.locked(|rule, outside, queue| {
-            let lane = match rule.arrive(outside, queue, waiter, &mut wakes) {
-                Arrival::Served => return standing::SERVED,
+            let standing = match rule.arrive(outside, queue, waiter, &mut wakes) {
+                Arrival::Served => standing::SERVED,
                 Arrival::Refused(why) => {
                     *refusal = Some(why);
-                    return standing::REFUSED;
+                    standing::REFUSED
                 }
-                Arrival::Waits(lane) => lane,
+                Arrival::Waits(lane) => {
+                    if let Some(standing) = give_up() {
+                        rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
+                        rule.settle(outside, queue, &mut wakes);
+                        standing
+                    } else {
+                        // SAFETY: the lock is held, and the waiter is in no list.
+                        unsafe { queue.join(waiter, lane, false) };
+                        standing::WAITING
+                    }
+                }
             };
-            if let Some(standing) = give_up() {
-                rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
-                rule.settle(outside, queue, &mut wakes);
-                return standing;
-            }
-            // SAFETY: the lock is held, and the waiter is in no list.
-            unsafe { queue.join(waiter, lane, false) };
+            // Whoever is served may have granted something to a task, while others wait.
             wakes.arm |= queue.must_arm();
-            standing::WAITING
+            standing
         });
         self.finish_visit(&mut wakes, standing, waiter);
         standing
