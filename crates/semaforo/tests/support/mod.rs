@@ -76,6 +76,10 @@ queued! {
     [] semaforo::Parker,
     [T, E] semaforo::Promise<T, E>,
     [P: semaforo::Policy] semaforo::Synchronizer<P>,
+    [P: semaforo::Policy] semaforo::Condition<P>,
+    [] semaforo::Barrier,
+    [] semaforo::Phaser,
+    [T] semaforo::Exchanger<T>,
 }
 
 impl Queued for semaforo::CancelToken {
