@@ -138,16 +138,31 @@ impl<P: Policy> Room<P> {
         Some(unsafe { Self::note(first, |note| note.priority) })
     }
 
-    /// Moves up to so many from the room into the lock's line, for a caller who holds the lock.
-    pub(crate) fn signal(&self, at_most: usize) -> usize {
+    /// Moves up to so many from the room into the lock's line, for a caller who holds the lock; it must
+    /// be able to ask for it like this.
+    ///
+    /// # Panics
+    /// If the lock is not held so: nobody would pass it on to those who were moved.
+    pub(crate) fn signal(&self, ask: P::Ask, at_most: usize) -> usize {
         let end = if at_most == usize::MAX { End::Broadcast } else { End::Signalled };
-        self.core.lock().change(|core, queue, _| {
+        let mut locked = self.core.lock();
+        self.assert_held(&mut locked, ask);
+        locked.change(|core, queue, _| {
             let mut signalled = 0;
             while signalled < at_most && self.send_next(core, queue, end, false) {
                 signalled += 1;
             }
             signalled
         })
+    }
+
+    /// A re-entrant lock has guards that hold nothing, while their owner waits with another of them.
+    fn assert_held(&self, locked: &mut Locked<'_, P>, ask: P::Ask) {
+        let held = locked.change(|core, _, state| {
+            let give = core.policy.undo(ask);
+            give.is_some_and(|give| core.policy.release(*state, give).is_ok())
+        });
+        assert!(held, "the lock is not held: the owner of this guard waits with another");
     }
 
     /// Moves the next one into the lock's line. False if there is none. The lock is held.
@@ -324,9 +339,10 @@ impl<P: Policy> Line for Room<P> {
         _: &mut Option<Infallible>,
         give_up: impl FnOnce() -> Option<u8>,
     ) -> u8 {
-        let locked = self.core.lock();
+        let mut locked = self.core.lock();
         // SAFETY: the lock is held; passed on from the caller.
         unsafe {
+            self.assert_held(&mut locked, waiter.as_ref().ask);
             if Self::note(waiter, |note| note.errand) == Errand::SignalUrgently {
                 let signalled = self.signal_urgently(locked, waiter);
                 return if signalled { standing::WAITING } else { standing::SERVED };
