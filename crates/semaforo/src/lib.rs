@@ -20,12 +20,18 @@ pub use policy::{Policy, Refusal};
 pub use queue::{
     BlockingQueue, Closed, Rejected, SynchronousQueue, TransferQueue, TryPutError, TryTakeError,
 };
+pub use sync::barrier::{Arrival, Barrier, Broken, PartiesError};
+pub use sync::condition::{Condition, Interrupted, ReentrantCondition, WriteCondition};
 pub use sync::event::{AutoEvent, Event};
+pub use sync::exchanger::Exchanger;
 pub use sync::latch::Latch;
+pub use sync::monitor::{Monitor, ReentrantMonitor};
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};
 pub use sync::park::Parker;
+pub use sync::phaser::Phaser;
 pub use sync::promise::{Promise, PromiseError};
 pub use sync::reentrant::{KeyGuard, OwnedKeyGuard, OwnerKey, ReentrantGuard, ReentrantLock};
+pub use sync::reentrant_rwlock::ReentrantRwLock;
 pub use sync::rwlock::{
     OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -35,7 +41,7 @@ pub use wait::cancel::{CancelSource, CancelToken};
 pub use wait::limits::WaitError;
 pub use wait::request::Request;
 
-pub use policy::{AcquireError, CountError, ReleaseError, TooManyHolds};
+pub use policy::{AcquireError, CountError, PhaserError, ReleaseError, TooManyHolds};
 
 /// The parts of a request's type, for those who have to name it.
 pub mod request {

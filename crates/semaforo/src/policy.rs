@@ -81,16 +81,20 @@
 
 mod counting;
 mod gate;
+mod owned_read_write;
 mod owner;
 mod permits;
+mod phases;
 mod read_write;
 
 use std::convert::Infallible;
 
 pub use counting::{CountDown, CountError, Counting};
 pub use gate::{Gate, Opening, Signal, Signalling};
+pub use owned_read_write::{Entry, Exit, NotHeldSo, OwnedReadWrite};
 pub use owner::{NotOwner, Owned, Owner, TooManyHolds};
 pub use permits::{AcquireError, Exclusive, Giving, NotHeld, Permits, ReleaseError};
+pub use phases::{PhaserError, Phases, Step};
 pub use read_write::{Access, Ending, NotSoleReader, ReadWrite};
 
 /// How many bits of the word a policy may use for its state.
@@ -129,6 +133,11 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// Whether somebody has to be ready for a panic of these functions.
     #[doc(hidden)]
     const TRUST: Trust = Trust(false);
+
+    /// Whether a thread looks for a moment before it queues: for grants that use nothing up, so that
+    /// there is no order to keep.
+    #[doc(hidden)]
+    const TRIES_FIRST: bool = false;
 
     /// The state after granting `ask`, or `None` if it has to wait.
     fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;

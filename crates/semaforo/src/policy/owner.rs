@@ -33,6 +33,12 @@ impl Owner {
         let fits = number > 0 && number < 1 << (super::STATE_BITS - HOLD_BITS);
         if fits { Some(Self(number)) } else { None }
     }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl Owned {

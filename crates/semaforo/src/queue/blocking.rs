@@ -178,16 +178,14 @@ impl<T> BlockingQueue<T> {
     /// With the item, if there is no room, others wait for room, or the queue is closed.
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         let mut errand = self.errand(item);
-        self.put_now(&mut errand).map_err(|why| {
-            let item = errand.item().take().expect("what was not put is still there");
-            Rejected { item, why }
-        })
+        self.put_now(&mut errand).map_err(|why| errand.rejected(why))
     }
 
     /// Takes the next item now, or not at all.
     ///
     /// # Errors
     /// If there is none, or others wait for one.
+    #[inline]
     pub fn try_take(&self) -> Result<T, TryTakeError> {
         match self.ring().map(Ring::try_take) {
             Some(Ok(item)) => Ok(item),
@@ -196,32 +194,38 @@ impl<T> BlockingQueue<T> {
         }
     }
 
+    #[inline]
     fn ring(&self) -> Option<&Ring<T>> {
         self.hall.outside.as_ref()
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        let put = |item: &mut Option<T>| item.take().expect("an errand has its item");
-        if errand.item().is_none() {
+        if errand.is_empty() {
             // It was put, and a waker panicked; now the errand is run again.
             return Ok(());
         }
         if let Some(ring) = self.ring() {
-            match ring.try_put(|| put(errand.item())) {
+            match ring.try_put(|| errand.goods().0) {
                 Ok(()) => return Ok(()),
                 Err(NotNow::NoUse) => return Err(TryPutError::Full),
                 Err(NotNow::Slow) => {}
             }
         }
-        let goods = (put(errand.item()), errand.priority());
+        self.put_locked(errand)
+    }
+
+    #[inline(never)]
+    fn put_locked(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
+        let goods = errand.goods();
         let put = self.hall.change(|rule, ring, queue, wakes| rule.put(ring, queue, goods, wakes));
         put.map_err(|(item, why)| {
-            *errand.item() = Some(item);
+            errand.fill(item);
             why
         })
     }
 
+    #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
         let (taken, panic) =
             self.hall.change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
@@ -405,7 +409,7 @@ impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Put<T, H> {
     type Line = Hall<Buffered<T>>;
     type Beside = ();
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
         if self.0.put_now(errand).is_ok() { Attempt::Granted } else { Attempt::Unknown }
     }
@@ -435,11 +439,11 @@ impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Take<T, H> {
     type Line = Hall<Buffered<T>>;
     type Beside = ();
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
         match self.0.try_take() {
             Ok(item) => {
-                *errand.item() = Some(item);
+                errand.fill(item);
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,

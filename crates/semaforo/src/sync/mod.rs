@@ -1,13 +1,22 @@
 //! The synchronizers, one to a file. Each is a policy, guards, and methods that forward.
 
+pub mod barrier;
+pub mod condition;
 pub mod event;
+pub mod exchanger;
 pub mod latch;
+pub mod monitor;
 pub mod mutex;
 pub mod park;
+pub mod phaser;
 pub mod promise;
 pub mod reentrant;
+pub mod reentrant_rwlock;
 pub mod rwlock;
 pub mod semaphore;
+mod wait_while;
+
+pub use wait_while::{WaitWhile, WaitWhileLimits, WhileLimits};
 
 /// The methods that every synchronizer has, forwarded to its framework.
 macro_rules! introspection {

@@ -3,9 +3,11 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::Exclusive;
 use crate::primitive::constant_unless_modelled;
@@ -181,6 +183,22 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> Guard<T, H> {
     /// The lock that is held. Not a method, because the value may have one of that name.
     pub fn mutex(this: &Self) -> &Mutex<T> {
         &this.mutex
+    }
+}
+
+impl<T: ?Sized, H: Handle<Mutex<T>>> guard::LockGuard for Guard<T, H> {
+    type Policy = Exclusive;
+
+    fn synchronizer(&self) -> &Synchronizer<Exclusive> {
+        &self.mutex.synchronizer
+    }
+
+    fn ask(&self) {}
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.mutex) });
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
@@ -55,7 +57,7 @@ fn new_owner() -> Owner {
         .expect("the process has made 2^41 threads and keys")
 }
 
-fn this_thread() -> Owner {
+pub(super) fn this_thread() -> Owner {
     std::thread_local! {
         static THREAD: Owner = new_owner();
     }
@@ -67,6 +69,10 @@ impl OwnerKey {
     #[must_use]
     pub fn new() -> Self {
         Self(new_owner())
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        self.0
     }
 }
 
@@ -100,7 +106,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// [`MAX_HOLDS`](Self::MAX_HOLDS) times already.
     #[inline]
     pub fn lock(&self) -> Request<Reenter<T, &Self, OnThisThread>> {
-        self.request(self, OnThisThread(PhantomData), this_thread())
+        self.request(self, OnThisThread::new(), this_thread())
     }
 
     /// Asks for the lock on behalf of the key's owner.
@@ -149,7 +155,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// Locks now for this thread, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
     pub fn try_lock(&self) -> Option<ReentrantGuard<'_, T>> {
-        self.try_for(this_thread(), OnThisThread(PhantomData))
+        self.try_for(this_thread(), OnThisThread::new())
     }
 
     /// Locks now for the key's owner, or not at all.
@@ -228,11 +234,17 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
 }
 
 /// Marks what a thread owns, and must not leave it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OnThisThread(PhantomData<*const ()>);
 
+impl OnThisThread {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
 /// Marks what a key owns, and may go anywhere.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Anywhere;
 
 /// The operation of [`ReentrantLock::lock`] and [`ReentrantLock::lock_as`].
@@ -280,6 +292,26 @@ impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Guard<T, H, M> {
     /// The lock that is held. Not a method, because the value may have one of that name.
     pub fn reentrant_lock(this: &Self) -> &ReentrantLock<T> {
         &this.lock
+    }
+}
+
+/// Only if the value may be shared: whoever waits gives away all its holds, but its other guards go
+/// on giving out references.
+impl<T: ?Sized + Sync, H: Handle<ReentrantLock<T>>, M> guard::LockGuard for Guard<T, H, M> {
+    type Policy = Owned;
+
+    fn synchronizer(&self) -> &Synchronizer<Owned> {
+        &self.lock.synchronizer
+    }
+
+    fn ask(&self) -> Owner {
+        self.owner
+    }
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.lock) });
     }
 }
 

@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use super::condition::guard;
 use super::{Of, introspection};
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
@@ -313,6 +314,24 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> WriteGuard<T, H> {
         // A writer can always become a reader. If a waker panics, the reader's guard is dropped.
         let _ = guard.lock.synchronizer.release(Ending::Downgrade);
         guard
+    }
+}
+
+impl<T: ?Sized, H: Handle<RwLock<T>>> guard::LockGuard for WriteGuard<T, H> {
+    type Policy = ReadWrite;
+
+    fn synchronizer(&self) -> &Synchronizer<ReadWrite> {
+        &self.lock.synchronizer
+    }
+
+    fn ask(&self) -> Access {
+        Access::Write
+    }
+
+    fn forget(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used again.
+        drop(unsafe { std::ptr::read(&raw const this.lock) });
     }
 }
 

@@ -130,6 +130,11 @@ impl<P: Policy> Core<P> {
         self.barging
     }
 
+    /// A counted reference.
+    pub(super) fn shared(&self) -> Arc<Self> {
+        self.me.upgrade().expect("whoever calls this has a core that is counted")
+    }
+
     #[inline]
     pub(super) fn lock(&self) -> Locked<'_, P> {
         let word = self.word.load(Ordering::Relaxed);
@@ -259,6 +264,51 @@ impl<P: Policy> Core<P> {
         Lane::new(if P::LANES == 1 { 0 } else { self.policy.lane(ask).min(P::LANES - 1) })
     }
 
+    /// [`revisit`](Line::revisit), where something else may be done with a waiter that was passed
+    /// over than to let it stand first.
+    ///
+    /// # Safety
+    /// As `revisit`.
+    #[inline(never)]
+    pub(super) unsafe fn revisit_or(
+        &self,
+        waiter: Pointer<P::Ask>,
+        waker: &Waker,
+        mut instead: impl FnMut(&mut Queue<P::Ask>) -> Option<u8>,
+    ) -> u8 {
+        // SAFETY: the owner's waiter is alive.
+        let own = unsafe { waiter.as_ref() };
+        let mut fresh = None;
+        loop {
+            let standing = own.standing();
+            if standing::is_final(standing) {
+                return standing;
+            }
+            if fresh.is_none() && standing != standing::GRANTED && standing != standing::WAITING {
+                fresh = Some(waker.clone());
+            }
+            let mut wakes = Wakes::new();
+            // SAFETY: the waiter was queued here and its standing is not final, so it is known to
+            // the queue, unless the lock shows otherwise.
+            let visit = self.lock().change(|core, queue, state| unsafe {
+                match queue.visit(waiter, waker, &mut fresh) {
+                    Visit::PassedOver => Visit::Stands(match instead(queue) {
+                        Some(standing) => standing,
+                        None => core.stand_first(queue, state, waiter, &mut wakes),
+                    }),
+                    visit => visit,
+                }
+            });
+            let standing = if let Visit::Stands(standing) = visit { standing } else { 0 };
+            self.finish_visit(&mut wakes, standing, own.ask);
+            match visit {
+                Visit::Stands(standing) => return standing,
+                Visit::NeedsWaker => fresh = Some(waker.clone()),
+                Visit::Answered | Visit::PassedOver => {}
+            }
+        }
+    }
+
     /// A thread that was served, and panicked before it could say so, has something to give back.
     #[cold]
     fn withdraw_answered(&self, standing: u8, ask: P::Ask) {
@@ -330,8 +380,9 @@ impl<P: Policy> Line for Core<P> {
         Some(me)
     }
 
+    #[inline]
     fn tries_first(&self) -> bool {
-        self.barging
+        P::TRIES_FIRST || self.barging
     }
 
     #[inline]
@@ -388,38 +439,9 @@ impl<P: Policy> Line for Core<P> {
         }
     }
 
-    #[inline(never)]
     unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
-        // SAFETY: the owner's waiter is alive.
-        let own = unsafe { waiter.as_ref() };
-        let mut fresh = None;
-        loop {
-            let standing = own.standing();
-            if standing::is_final(standing) {
-                return standing;
-            }
-            if fresh.is_none() && standing != standing::GRANTED && standing != standing::WAITING {
-                fresh = Some(waker.clone());
-            }
-            let mut wakes = Wakes::new();
-            // SAFETY: the waiter was queued here and its standing is not final, so it is known to
-            // the queue, unless the lock shows otherwise.
-            let visit = self.lock().change(|core, queue, state| unsafe {
-                match queue.visit(waiter, waker, &mut fresh) {
-                    Visit::PassedOver => {
-                        Visit::Stands(core.stand_first(queue, state, waiter, &mut wakes))
-                    }
-                    visit => visit,
-                }
-            });
-            let standing = if let Visit::Stands(standing) = visit { standing } else { 0 };
-            self.finish_visit(&mut wakes, standing, own.ask);
-            match visit {
-                Visit::Stands(standing) => return standing,
-                Visit::NeedsWaker => fresh = Some(waker.clone()),
-                Visit::Answered | Visit::PassedOver => {}
-            }
-        }
+        // SAFETY: passed on from the caller.
+        unsafe { self.revisit_or(waiter, waker, |_| None) }
     }
 
     #[inline(always)]
@@ -470,7 +492,8 @@ impl<P: Policy> Line for Core<P> {
                 Place::Granted | Place::Deferred => {
                     return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
                 }
-                Place::Nowhere => return,
+                // Who waits on a condition is ended through that.
+                Place::Nowhere | Place::Condition => return,
                 Place::Lane(_) | Place::Nudged | Place::Dormant => {}
             }
             queue.detach(waiter);

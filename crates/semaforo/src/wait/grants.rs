@@ -208,7 +208,7 @@ impl<P: Policy> Core<P> {
     /// # Safety
     /// The lock is held, and the waiter is alive.
     #[inline]
-    unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
+    pub(super) unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();

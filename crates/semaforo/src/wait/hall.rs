@@ -53,15 +53,23 @@ pub trait Rule: Sized {
         wakes: &mut Wakes,
     ) -> Arrival<Self::Refusal>;
 
-    /// Somebody who had to wait leaves unserved. It is on no list any more.
+    /// Whether what those in this lane wait for is certain to come, so that no limit ends their wait.
+    fn is_decided(&self, lane: Lane) -> bool {
+        let _ = lane;
+        false
+    }
+
+    /// Somebody who had to wait leaves unserved. It is on no list any more; it was in this lane, or
+    /// dormant.
     fn leave(
         &mut self,
         outside: &Self::Outside,
         queue: &mut Queue<Self::Ask>,
         waiter: Pointer<Self::Ask>,
+        lane: Option<Lane>,
         wakes: &mut Wakes,
     ) {
-        let _ = (outside, queue, waiter, wakes);
+        let _ = (outside, queue, waiter, lane, wakes);
     }
 
     /// A task has claimed what it was granted.
@@ -338,6 +346,23 @@ impl<R: Rule> Hall<R> {
         }
     }
 
+    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
+    #[cold]
+    fn finish_more(&self, wakes: &mut Wakes) {
+        while std::mem::take(&mut wakes.deferred) {
+            self.locked(|rule, outside, queue| {
+                queue.tell_deferred(wakes);
+                rule.settle(outside, queue, wakes);
+                wakes.arm |= queue.must_arm();
+            });
+            if std::mem::take(&mut wakes.arm) {
+                self.arm();
+            }
+            wakes.wake();
+        }
+    }
+
+    #[cold]
     fn arm(&self) {
         TIMER.watch(self.to_counted());
     }
@@ -377,23 +402,27 @@ impl<R: Rule> Line for Hall<R> {
     ) -> u8 {
         let mut wakes = Wakes::new();
         let standing = self.locked(|rule, outside, queue| {
-            let lane = match rule.arrive(outside, queue, waiter, &mut wakes) {
-                Arrival::Served => return standing::SERVED,
+            let standing = match rule.arrive(outside, queue, waiter, &mut wakes) {
+                Arrival::Served => standing::SERVED,
                 Arrival::Refused(why) => {
                     *refusal = Some(why);
-                    return standing::REFUSED;
+                    standing::REFUSED
                 }
-                Arrival::Waits(lane) => lane,
+                Arrival::Waits(lane) => {
+                    if let Some(standing) = give_up() {
+                        rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
+                        rule.settle(outside, queue, &mut wakes);
+                        standing
+                    } else {
+                        // SAFETY: the lock is held, and the waiter is in no list.
+                        unsafe { queue.join(waiter, lane, false) };
+                        standing::WAITING
+                    }
+                }
             };
-            if let Some(standing) = give_up() {
-                rule.leave(outside, queue, waiter, &mut wakes);
-                rule.settle(outside, queue, &mut wakes);
-                return standing;
-            }
-            // SAFETY: the lock is held, and the waiter is in no list.
-            unsafe { queue.join(waiter, lane, false) };
+            // Whoever is served may have granted something to a task, while others wait.
             wakes.arm |= queue.must_arm();
-            standing::WAITING
+            standing
         });
         self.finish_visit(&mut wakes, standing, waiter);
         standing
@@ -485,7 +514,8 @@ impl<R: Rule> Line for Hall<R> {
             let granted = queue.holds_grant(waiter) || own.standing() == standing::SERVED;
             match queue.detach(waiter) {
                 _ if granted => rule.take_back(outside, waiter),
-                Place::Lane(_) | Place::Dormant => rule.leave(outside, queue, waiter, wakes),
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                Place::Dormant => rule.leave(outside, queue, waiter, None, wakes),
                 _ => {}
             }
             rule.settle(outside, queue, wakes);
@@ -501,11 +531,17 @@ impl<R: Rule> Line for Hall<R> {
                 Place::Granted | Place::Deferred => {
                     return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
                 }
-                Place::Nowhere => return,
-                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
+                Place::Nowhere | Place::Nudged | Place::Condition => return,
+                Place::Lane(lane) if rule.is_decided(lane) => return,
+                Place::Lane(lane) => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, Some(lane), wakes);
+                }
+                Place::Dormant => {
+                    queue.detach(waiter);
+                    rule.leave(outside, queue, waiter, None, wakes);
+                }
             }
-            queue.detach(waiter);
-            rule.leave(outside, queue, waiter, wakes);
             queue.answer(waiter, standing, wakes);
             rule.settle(outside, queue, wakes);
             wakes.arm |= queue.must_arm();
@@ -534,20 +570,13 @@ impl<R: Rule> Kernel for Hall<R> {
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        loop {
-            // The watchdog first: a waker may wait for what somebody else was granted.
-            if std::mem::take(&mut wakes.arm) {
-                self.arm();
-            }
-            wakes.wake();
-            if !std::mem::take(&mut wakes.deferred) {
-                return;
-            }
-            self.locked(|rule, outside, queue| {
-                queue.tell_deferred(wakes);
-                rule.settle(outside, queue, wakes);
-                wakes.arm |= queue.must_arm();
-            });
+        // The watchdog first: a waker may wait for what somebody else was granted.
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.wake();
+        if wakes.deferred {
+            self.finish_more(wakes);
         }
     }
 

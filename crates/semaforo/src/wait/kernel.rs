@@ -114,3 +114,15 @@ pub(crate) struct Seat<A, B, X = ()> {
     pub(crate) waiter: Waiter<A>,
     pub(crate) beside: X,
 }
+
+/// What is beside a waiter in its seat, whatever the bounds.
+///
+/// # Safety
+/// The waiter is in a seat with this beside it, by a pointer that may reach all of the seat.
+pub(crate) unsafe fn beside_waiter<A, X>(waiter: Pointer<A>) -> NonNull<X> {
+    const { assert!(align_of::<X>() <= align_of::<Waiter<A>>(), "the distance is always the same") };
+    let distance =
+        std::mem::offset_of!(Seat<A, (), X>, beside) - std::mem::offset_of!(Seat<A, (), X>, waiter);
+    // SAFETY: both are in the same seat, and a waiter is aligned like its seat.
+    unsafe { waiter.byte_add(distance).cast() }
+}

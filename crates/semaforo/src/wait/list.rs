@@ -53,6 +53,37 @@ impl<A> List<A> {
         unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().next) }
     }
 
+    /// The waiter before this one.
+    ///
+    /// # Safety
+    /// `waiter` is on this list, and the core is locked.
+    pub(crate) unsafe fn before(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
+        // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
+        unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().previous) }
+    }
+
+    /// Puts a waiter behind another.
+    ///
+    /// # Safety
+    /// `waiter` is pinned and on no list, `other` is on this one, and the core is locked.
+    pub(crate) unsafe fn insert_after(
+        &mut self,
+        other: NonNull<Waiter<A>>,
+        waiter: NonNull<Waiter<A>>,
+    ) {
+        // SAFETY: as in `push_back`, for both neighbours.
+        unsafe {
+            let Some(next) = self.after(other) else { return self.push_back(waiter) };
+            let links = Neighbours { next: Some(next), previous: Some(other) };
+            waiter.as_ref().links.look_mut(|own| (*own).write(links));
+            let link = |one: NonNull<Waiter<A>>, change: fn(&mut Neighbours<A>, _)| {
+                one.as_ref().links.look_mut(|links| change((*links).assume_init_mut(), waiter));
+            };
+            link(other, |links, waiter| links.next = Some(waiter));
+            link(next, |links, waiter| links.previous = Some(waiter));
+        }
+    }
+
     /// # Safety
     /// `waiter` is pinned and on no list, and the core is locked.
     pub(crate) unsafe fn push_back(&mut self, waiter: NonNull<Waiter<A>>) {

@@ -53,6 +53,7 @@ pub(crate) mod operation;
 pub(crate) mod parker;
 pub(crate) mod queue;
 pub(crate) mod request;
+pub(crate) mod room;
 pub(crate) mod timer;
 pub(crate) mod waiter;
 pub(crate) mod wake;

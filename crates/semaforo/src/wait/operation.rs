@@ -29,6 +29,12 @@ pub trait Operation: sealed::Operation {
         beside: Self::Beside,
         outcome: OutcomeOf<Self>,
     ) -> Self::Bounded;
+
+    /// The request is dropped before it has finished; nobody knows of it any more.
+    #[doc(hidden)]
+    fn abandon(self, ask: AskOf<Self>, beside: Self::Beside) {
+        drop((self, ask, beside));
+    }
 }
 
 pub(crate) type AskOf<O> = <<O as sealed::Operation>::Line as Line>::Ask;
@@ -53,6 +59,12 @@ pub(crate) mod sealed {
 
         /// Where to stand in line, made if need be.
         fn line(&self) -> &Self::Line;
+
+        /// Whether a thread attempts it for a moment before it queues.
+        #[inline]
+        fn tries_first(&self) -> bool {
+            self.line().tries_first()
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl<A> Queue<A> {
         true
     }
 
-    /// Puts a waiter last in a lane, or first.
+    /// Puts a newcomer last in a lane, or a task that was passed over first.
     ///
     /// # Safety
     /// The lock is held, and the waiter is pinned, prepared, and on no list.
@@ -90,9 +90,20 @@ impl<A> Queue<A> {
     pub(crate) unsafe fn join(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
         // SAFETY: passed on from the caller.
         unsafe {
-            let own = waiter.as_ref();
-            own.notes(|notes| notes.place = Place::Lane(lane));
-            own.stand(standing::WAITING);
+            waiter.as_ref().stand(standing::WAITING);
+            self.receive(waiter, lane, first);
+        }
+    }
+
+    /// Puts somebody who waits elsewhere, and may be asleep, last in a lane, or first.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    #[inline]
+    pub(super) unsafe fn receive(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
             let list = &mut self.lanes[lane.number()];
             if first { list.push_front(waiter) } else { list.push_back(waiter) }
         }
@@ -127,7 +138,7 @@ impl<A> Queue<A> {
                     self.dormant.remove(waiter);
                     self.dormants -= 1;
                 }
-                Place::Nowhere => {}
+                Place::Nowhere | Place::Condition => {}
             }
             place
         }
@@ -239,7 +250,7 @@ impl<A> Queue<A> {
                         answer => Visit::Stands(answer),
                     }
                 }
-                Place::Lane(_) => {
+                Place::Lane(_) | Place::Condition => {
                     if !own.would_wake(waker) {
                         match fresh.take() {
                             None => return Visit::NeedsWaker,

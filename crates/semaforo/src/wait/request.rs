@@ -167,7 +167,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: nobody else knows a fresh request.
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
         let mut attempt = attempt_now();
-        if line.tries_first() {
+        if operation.tries_first() {
             let mut backoff = Backoff::new();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
@@ -494,7 +494,8 @@ struct Abandoned<O: Operation, L: Limits>(NonNull<Request<O, L>>);
 impl<O: Operation, L: Limits> Drop for Abandoned<O, L> {
     fn drop(&mut self) {
         // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
-        drop(unsafe { Request::take_parts(self.0) });
+        let Parts { operation, ask, beside } = unsafe { Request::take_parts(self.0) };
+        operation.abandon(ask, beside);
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Place {
     Deferred,
     /// The dormant list: its grant was taken back, and it is passed over until it is polled again.
     Dormant,
+    /// The list of a condition: it waits for a signal, and only then for the lock.
+    Condition,
 }
 
 /// The number of a lane, as an enum so that a [`Place`] has one byte.

@@ -81,6 +81,10 @@ queued! {
     [T] semaforo::BlockingQueue<T>,
     [T] semaforo::TransferQueue<T>,
     [T] semaforo::SynchronousQueue<T>,
+    [P: semaforo::Policy] semaforo::Condition<P>,
+    [] semaforo::Barrier,
+    [] semaforo::Phaser,
+    [T] semaforo::Exchanger<T>,
 }
 
 impl Queued for semaforo::CancelToken {

@@ -1,0 +1,514 @@
+//! A place where a number of parties wait for each other, again and again.
+
+use std::error::Error;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use crate::primitive::TrackedCell;
+use crate::wait::core::Attempt;
+use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
+use crate::wait::limits::WaitError;
+use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::queue::Queue;
+use crate::wait::request::Request;
+use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wake::Wakes;
+
+/// A place where a number of parties wait until all of them have come; then all go on, and it starts
+/// anew.
+///
+/// A party that leaves while it waits (cancelled, timed out, or its request dropped) breaks the
+/// barrier: it learns its own reason, and the others that they wait in vain, [`Broken`]. So does an
+/// action that panics. A broken barrier stays so until it is [reset](Self::reset).
+///
+/// ```
+/// use semaforo::Barrier;
+///
+/// let rounds = Barrier::with_action(2, || println!("both are done"));
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| rounds.arrive().wait().unwrap());
+///     let arrival = rounds.arrive().wait().unwrap();
+///     assert!(arrival.index() < 2);
+/// });
+/// ```
+///
+/// The action runs once per generation, before anybody goes on: in the last party to arrive or, if
+/// that came while the action of the generation before was still running, in whoever ran that.
+/// Whoever comes while it runs belongs to the next generation, and has not arrived before it starts.
+pub struct Barrier {
+    hall: Arc<Hall<Gathering>>,
+    /// Run by one at a time, so that nobody ever waits for it.
+    action: Option<Mutex<Action>>,
+}
+
+type Action = Box<dyn FnMut() + Send>;
+
+/// A party's arrival at a [`Barrier`] at which all have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    index: u32,
+    last: bool,
+}
+
+impl Arrival {
+    /// How many came before: 0 for the first.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Whether this party was the one that all others waited for.
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        self.last
+    }
+}
+
+/// The barrier is broken: somebody did not come, or left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// Why the number of parties cannot be changed like that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartiesError {
+    /// There would be no party left, or fewer than have arrived.
+    TooFew,
+    /// There would be more than `u32::MAX`.
+    TooMany,
+    /// The barrier's own action asked for it.
+    InAction,
+}
+
+/// The parties of the generation that gathers, or whose action runs.
+const GATHERING: Lane = Lane::First;
+/// Those who came while the action ran.
+const EARLY: Lane = Lane::Second;
+
+/// The state of a barrier, behind its lock.
+#[derive(Debug)]
+pub struct Gathering {
+    parties: u32,
+    arrived: u32,
+    generation: u64,
+    broken: bool,
+    has_action: bool,
+    /// Who runs the action now, and for which generation.
+    acting: Option<(ThreadId, u64)>,
+}
+
+/// What a party is told when all have arrived.
+#[derive(Debug)]
+pub struct Party(TrackedCell<Told>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    index: u32,
+    last: bool,
+    /// It has to run the action.
+    acts: bool,
+}
+
+impl Party {
+    /// # Safety
+    /// The lock is held, or this is its owner, who does not wait.
+    unsafe fn told<R>(&self, change: impl FnOnce(&mut Told) -> R) -> R {
+        // SAFETY: the caller's promise makes this the only access.
+        self.0.look_mut(|told| change(unsafe { &mut *told }))
+    }
+}
+
+impl Gathering {
+    /// Counts a party in. True if all have arrived.
+    fn count_in(&mut self, waiter: Pointer<Party>) -> bool {
+        let index = self.arrived;
+        self.arrived += 1;
+        let last = self.arrived == self.parties;
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe { waiter.as_ref().ask.told(|told| *told = Told { index, last, acts: false }) };
+        last
+    }
+
+    fn act(&mut self) {
+        self.acting = Some((std::thread::current().id(), self.generation));
+    }
+
+    fn is_acting_here(&self) -> bool {
+        self.acting.is_some_and(|(thread, _)| thread == std::thread::current().id())
+    }
+
+    /// Lets everyone go who has arrived.
+    fn trip(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) {
+        self.arrived = 0;
+        self.generation = self.generation.wrapping_add(1);
+        answer_all(queue, GATHERING, standing::SERVED, wakes);
+    }
+
+    /// The action has run: everyone goes, and those who came meanwhile have arrived. True if that
+    /// makes another generation complete, and the action has to run for it.
+    fn go_on(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> bool {
+        let acted_for = self.acting.take().map(|(_, generation)| generation);
+        if acted_for == Some(self.generation) && !self.broken {
+            self.trip(queue, wakes);
+        }
+        self.admit_early(queue, wakes)
+    }
+
+    /// Counts in those who came while the action ran. True if all have arrived, and the action has to
+    /// run.
+    fn admit_early(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> bool {
+        while let Some(waiter) = queue.first(EARLY) {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                queue.detach(waiter);
+                if self.broken {
+                    queue.answer(waiter, standing::REFUSED, wakes);
+                    continue;
+                }
+                let complete = self.count_in(waiter);
+                queue.join(waiter, GATHERING, false);
+                if complete && self.has_action {
+                    self.act();
+                    return true;
+                }
+                if complete {
+                    self.trip(queue, wakes);
+                }
+            }
+        }
+        false
+    }
+
+    /// Everyone who waits learns that it waits in vain.
+    fn turn_away(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) {
+        self.arrived = 0;
+        answer_all(queue, GATHERING, standing::REFUSED, wakes);
+    }
+}
+
+fn answer_all(queue: &mut Queue<Party>, lane: Lane, standing: u8, wakes: &mut Wakes) {
+    while let Some(waiter) = queue.first(lane) {
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            queue.detach(waiter);
+            queue.answer(waiter, standing, wakes);
+        }
+    }
+}
+
+impl Rule for Gathering {
+    type Ask = Party;
+    type Refusal = Broken;
+    type Outside = ();
+
+    fn arrive(
+        &mut self,
+        (): &(),
+        queue: &mut Queue<Party>,
+        waiter: Pointer<Party>,
+        wakes: &mut Wakes,
+    ) -> Outcome<Broken> {
+        if self.broken {
+            return Outcome::Refused(Broken);
+        }
+        if self.acting.is_some() {
+            return Outcome::Waits(EARLY);
+        }
+        if !self.count_in(waiter) {
+            return Outcome::Waits(GATHERING);
+        }
+        if self.has_action {
+            // SAFETY: the lock is held, and the waiter is alive.
+            unsafe { waiter.as_ref().ask.told(|told| told.acts = true) };
+            self.act();
+        } else {
+            self.trip(queue, wakes);
+        }
+        Outcome::Served
+    }
+
+    /// Once all have arrived, it is decided: they go, unless the action panics.
+    fn is_decided(&self, lane: Lane) -> bool {
+        lane == GATHERING && self.acting.is_some()
+    }
+
+    fn leave(
+        &mut self,
+        (): &(),
+        _: &mut Queue<Party>,
+        _: Pointer<Party>,
+        lane: Option<Lane>,
+        _: &mut Wakes,
+    ) {
+        if lane == Some(GATHERING) && self.acting.is_none() {
+            self.broken = true;
+        }
+    }
+
+    /// Whoever was to run the action, and does not, breaks the barrier.
+    fn take_back(&mut self, (): &(), waiter: Pointer<Party>) {
+        // SAFETY: the lock is held, and the waiter is alive.
+        if unsafe { waiter.as_ref().ask.told(|told| std::mem::take(&mut told.acts)) } {
+            self.acting = None;
+            self.broken = true;
+        }
+    }
+
+    fn settle(&mut self, (): &(), queue: &mut Queue<Party>, wakes: &mut Wakes) {
+        if self.broken && self.acting.is_none() {
+            self.turn_away(queue, wakes);
+            self.admit_early(queue, wakes);
+        }
+    }
+
+    fn expulsion(&self) -> Option<Broken> {
+        Some(Broken)
+    }
+}
+
+impl Barrier {
+    /// A barrier for so many parties.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn new(parties: u32) -> Self {
+        Self::build(parties, None)
+    }
+
+    /// A barrier that runs this whenever all have arrived, before they go on. The action must not wait
+    /// at its own barrier: that panics.
+    ///
+    /// # Panics
+    /// If there are no parties.
+    pub fn with_action(parties: u32, action: impl FnMut() + Send + 'static) -> Self {
+        Self::build(parties, Some(Mutex::new(Box::new(action))))
+    }
+
+    fn build(parties: u32, action: Option<Mutex<Action>>) -> Self {
+        assert!(parties > 0, "a barrier needs at least one party");
+        let gathering = Gathering {
+            parties,
+            arrived: 0,
+            generation: 0,
+            broken: false,
+            has_action: action.is_some(),
+            acting: None,
+        };
+        Self { hall: Hall::new(gathering, ()), action }
+    }
+
+    /// Arrives, and waits for the others.
+    #[inline]
+    pub fn arrive(&self) -> Request<Arrive<&Self>> {
+        Request::new(Arrive(self), Party(TrackedCell::new(Told::default())))
+    }
+
+    /// [`arrive`](Self::arrive), over a handle of its own.
+    pub fn arrive_owned(self: &Arc<Self>) -> Request<Arrive<Arc<Self>>> {
+        Request::new(Arrive(Arc::clone(self)), Party(TrackedCell::new(Told::default())))
+    }
+
+    /// How many parties there are.
+    #[must_use]
+    pub fn parties(&self) -> u32 {
+        self.hall.locked(|rule, (), _| rule.parties)
+    }
+
+    /// How many have arrived in this generation; all of them, while the action runs.
+    #[must_use]
+    pub fn arrived(&self) -> u32 {
+        self.hall.locked(|rule, (), _| rule.arrived)
+    }
+
+    /// How many have yet to arrive.
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        self.hall.locked(|rule, (), _| rule.parties.saturating_sub(rule.arrived))
+    }
+
+    /// How often all have arrived, or it was reset.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.hall.locked(|rule, (), _| rule.generation)
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.hall.waiters()
+    }
+
+    /// Whether somebody left, or an action panicked.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.hall.locked(|rule, (), _| rule.broken)
+    }
+
+    /// Starts anew: those who wait are told that it is [`Broken`], and it no longer is.
+    pub fn reset(&self) {
+        self.hall.change(|rule, (), queue, wakes| {
+            rule.turn_away(queue, wakes);
+            rule.generation = rule.generation.wrapping_add(1);
+            rule.broken = false;
+        });
+    }
+
+    /// From now on there are so many parties more.
+    ///
+    /// # Errors
+    /// If there would be too many, or the barrier's own action asks; then nothing changes.
+    pub fn add_parties(&self, more: u32) -> Result<(), PartiesError> {
+        self.hall.locked(|rule, (), _| {
+            if rule.is_acting_here() {
+                return Err(PartiesError::InAction);
+            }
+            rule.parties = rule.parties.checked_add(more).ok_or(PartiesError::TooMany)?;
+            Ok(())
+        })
+    }
+
+    /// From now on there are so many parties fewer. If all the others have arrived, they go on.
+    ///
+    /// # Errors
+    /// If there would be none left, or fewer than have arrived, or the barrier's own action asks; then
+    /// nothing changes.
+    ///
+    /// # Panics
+    /// With the panic of the action, if that has to run.
+    pub fn remove_parties(&self, fewer: u32) -> Result<(), PartiesError> {
+        let acts = self.hall.change(|rule, (), queue, wakes| {
+            if rule.is_acting_here() {
+                return Err(PartiesError::InAction);
+            }
+            let least = if rule.acting.is_some() { 1 } else { rule.arrived.max(1) };
+            let left = rule.parties.checked_sub(fewer).filter(|left| *left >= least);
+            rule.parties = left.ok_or(PartiesError::TooFew)?;
+            let complete = rule.arrived == rule.parties && rule.acting.is_none();
+            if complete && rule.has_action {
+                rule.act();
+                return Ok(true);
+            }
+            if complete {
+                rule.trip(queue, wakes);
+            }
+            Ok(false)
+        })?;
+        if acts {
+            self.run_action();
+        }
+        Ok(())
+    }
+
+    /// Runs the action, as often as there are complete generations, and lets everyone go.
+    fn run_action(&self) {
+        loop {
+            let ran = self.action.as_ref().map(|action| {
+                let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
+                catch_unwind(AssertUnwindSafe(&mut *action))
+            });
+            if let Some(Err(panic)) = ran {
+                self.hall.change(|rule, (), queue, wakes| {
+                    rule.acting = None;
+                    rule.broken = true;
+                    rule.settle(&(), queue, wakes);
+                });
+                resume_unwind(panic);
+            }
+            if !self.hall.change(|rule, (), queue, wakes| rule.go_on(queue, wakes)) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Barrier {
+    fn drop(&mut self) {
+        self.hall.bury(|_, _| ());
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (parties, arrived, broken) =
+            self.hall.locked(|rule, (), _| (rule.parties, rule.arrived, rule.broken));
+        f.debug_struct("Barrier")
+            .field("parties", &parties)
+            .field("arrived", &arrived)
+            .field("broken", &broken)
+            .field("waiters", &self.waiters())
+            .finish()
+    }
+}
+
+/// The operation of [`Barrier::arrive`].
+#[derive(Debug)]
+pub struct Arrive<H: Handle<Barrier>>(H);
+
+impl<H: Handle<Barrier>> Arrive<H> {
+    /// All have arrived; if this party has to, it runs the action first.
+    #[inline]
+    fn arrived(self, party: Party) -> Arrival {
+        // SAFETY: owned, and nobody else can reach it.
+        let Told { index, last, acts } = unsafe { party.told(|told| *told) };
+        if acts {
+            self.0.run_action();
+        }
+        Arrival { index, last }
+    }
+}
+
+impl<H: Handle<Barrier>> sealed::Operation for Arrive<H> {
+    type Line = Hall<Gathering>;
+    type Beside = ();
+
+    #[inline]
+    fn attempt(&self, _: &mut Party) -> Attempt {
+        assert!(
+            self.0.action.is_none() || !self.0.hall.locked(|rule, (), _| rule.is_acting_here()),
+            "the action of a barrier arrived at its own barrier"
+        );
+        Attempt::Unknown
+    }
+
+    #[inline]
+    fn line(&self) -> &Self::Line {
+        &self.0.hall
+    }
+}
+
+impl<H: Handle<Barrier>> Operation for Arrive<H> {
+    type Output = Result<Arrival, Broken>;
+    type Bounded = Result<Arrival, WaitError<Broken>>;
+
+    #[inline]
+    fn output(self, party: AskOf<Self>, (): (), outcome: Result<(), Broken>) -> Self::Output {
+        outcome.map(|()| self.arrived(party))
+    }
+
+    #[inline]
+    fn bounded(self, party: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| self.arrived(party))
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the barrier is broken: somebody did not come, or left")
+    }
+}
+
+impl fmt::Display for PartiesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooFew => "a barrier needs at least one party, and those who have arrived",
+            Self::TooMany => "a barrier has at most 2^32 - 1 parties",
+            Self::InAction => "the action of a barrier cannot change its parties",
+        })
+    }
+}
+
+impl Error for Broken {}
+impl Error for PartiesError {}

@@ -1,0 +1,179 @@
+//! A place where two meet and swap what they bring.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::Of;
+use crate::primitive::TrackedCell;
+use crate::queue::Rejected;
+use crate::wait::core::Attempt;
+use crate::wait::hall::{Arrival, Hall, Rule};
+use crate::wait::limits::WaitError;
+use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::queue::Queue;
+use crate::wait::request::Request;
+use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wake::Wakes;
+
+/// A place where two meet and swap what they bring, first come, first served.
+///
+/// A pair, once made, is final: both have what the other brought. Whoever leaves before that has its
+/// own item back, and nobody has seen it.
+///
+/// ```
+/// use semaforo::Exchanger;
+///
+/// let table = Exchanger::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(table.exchange("empty cup").wait(), "full cup"));
+///     assert_eq!(table.exchange("full cup").wait(), "empty cup");
+/// });
+/// ```
+pub struct Exchanger<T> {
+    hall: Arc<Hall<Pairing<T>>>,
+}
+
+// SAFETY: what waits here belongs to those who wait.
+unsafe impl<T: Send> Send for Exchanger<T> {}
+// SAFETY: items are sent from one to another, never shared.
+unsafe impl<T: Send> Sync for Exchanger<T> {}
+
+/// Whoever comes second takes the first one's item and leaves its own.
+#[derive(Debug)]
+pub struct Pairing<T>(Of<T>);
+
+/// Those who wait for another.
+const FIRST_COMERS: Lane = Lane::First;
+
+/// What one brings, and then what one gets.
+#[derive(Debug)]
+pub struct Offer<T>(TrackedCell<Option<T>>);
+
+impl<T> Offer<T> {
+    /// # Safety
+    /// The lock is held, or this is its owner, who does not wait.
+    unsafe fn swap(&self, item: Option<T>) -> Option<T> {
+        // SAFETY: the caller's promise makes this the only access.
+        self.0.look_mut(|own| unsafe { std::mem::replace(&mut *own, item) })
+    }
+
+    fn into_item(self) -> T {
+        // SAFETY: owned, and nobody else can reach it.
+        unsafe { self.swap(None) }.expect("there is always an item, one's own or the other's")
+    }
+}
+
+impl<T> Rule for Pairing<T> {
+    type Ask = Offer<T>;
+    type Refusal = Infallible;
+    type Outside = ();
+
+    fn arrive(
+        &mut self,
+        (): &(),
+        queue: &mut Queue<Offer<T>>,
+        waiter: Pointer<Offer<T>>,
+        wakes: &mut Wakes,
+    ) -> Arrival<Infallible> {
+        let Some(other) = queue.first(FIRST_COMERS) else { return Arrival::Waits(FIRST_COMERS) };
+        // SAFETY: the lock is held, both are alive, and neither can look at its offer meanwhile.
+        unsafe {
+            queue.detach(other);
+            let (own, theirs) = (&waiter.as_ref().ask, &other.as_ref().ask);
+            let item = theirs.swap(own.swap(None));
+            own.swap(item);
+            queue.answer(other, standing::SERVED, wakes);
+        }
+        Arrival::Served
+    }
+}
+
+impl<T> Exchanger<T> {
+    /// An exchanger where nobody waits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { hall: Hall::new(Pairing(PhantomData), ()) }
+    }
+
+    /// Waits for another, and swaps items with it.
+    #[inline]
+    pub fn exchange(&self, item: T) -> Request<Exchange<T, &Self>> {
+        Request::new(Exchange(self, PhantomData), Offer(TrackedCell::new(Some(item))))
+    }
+
+    /// [`exchange`](Self::exchange), over a handle of its own.
+    pub fn exchange_owned(self: &Arc<Self>, item: T) -> Request<Exchange<T, Arc<Self>>> {
+        let offer = Offer(TrackedCell::new(Some(item)));
+        Request::new(Exchange(Arc::clone(self), PhantomData), offer)
+    }
+
+    /// How many could be met now: one, or none.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.waiters()
+    }
+
+    /// How many wait for another: one, or none.
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.hall.waiters()
+    }
+}
+
+impl<T> Default for Exchanger<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for Exchanger<T> {
+    fn drop(&mut self) {
+        self.hall.bury(|_, _| ());
+    }
+}
+
+impl<T> fmt::Debug for Exchanger<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchanger").field("waiters", &self.waiters()).finish()
+    }
+}
+
+/// The operation of [`Exchanger::exchange`].
+#[derive(Debug)]
+pub struct Exchange<T, H: Handle<Exchanger<T>>>(H, Of<T>);
+
+impl<T, H: Handle<Exchanger<T>>> sealed::Operation for Exchange<T, H> {
+    type Line = Hall<Pairing<T>>;
+    type Beside = ();
+
+    #[inline]
+    fn attempt(&self, _: &mut Offer<T>) -> Attempt {
+        Attempt::Unknown
+    }
+
+    #[inline]
+    fn line(&self) -> &Self::Line {
+        &self.0.hall
+    }
+}
+
+impl<T, H: Handle<Exchanger<T>>> Operation for Exchange<T, H> {
+    type Output = T;
+    type Bounded = Result<T, Rejected<T, WaitError>>;
+
+    #[inline]
+    fn output(self, offer: AskOf<Self>, (): (), _: Result<(), Infallible>) -> T {
+        offer.into_item()
+    }
+
+    #[inline]
+    fn bounded(self, offer: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        let item = offer.into_item();
+        match outcome {
+            Ok(()) => Ok(item),
+            Err(why) => Err(Rejected { item, why }),
+        }
+    }
+}
