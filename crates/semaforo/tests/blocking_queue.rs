@@ -12,12 +12,12 @@ use semaforo::{
 };
 use support::{
     LONG, Line, Record, SHORT, Step, Tally, Waiter, block_on, eventually, fire,
-    in_every_arrangement, leaked, panic_of,
+    in_every_arrangement, leaked, panic_of, patient,
 };
 
 /// A queue with room for so many, all of it taken by these.
 fn full<T: Copy + Send>(items: &[T]) -> &'static BlockingQueue<T> {
-    let queue = leaked(BlockingQueue::bounded(items.len()));
+    let queue = leaked(patient(BlockingQueue::bounded(items.len())));
     items.iter().for_each(|item| queue.try_put(*item).unwrap());
     queue
 }
@@ -28,7 +28,9 @@ fn every_kind(capacity: Option<usize>) -> [BlockingQueue<i64>; 3] {
         Some(capacity) => BlockingQueue::builder().capacity(capacity),
         None => BlockingQueue::builder(),
     };
-    [sized().build(), sized().lifo().build(), sized().by_priority(|item: &i64| *item).build()]
+    [sized(), sized().lifo(), sized().by_priority(|item: &i64| *item)]
+        .map(|builder| patient(builder.build()))
+        .map(patient)
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn size_and_remaining_are_the_capacity_at_each_step() {
 ///
 #[test]
 fn first_in_first_out() {
-    for queue in [BlockingQueue::bounded(5), BlockingQueue::unbounded()] {
+    for queue in [patient(BlockingQueue::bounded(5)), patient(BlockingQueue::unbounded())] {
         let (mut put, mut taken) = (0..40, 0..40);
         for burst in [3, 5, 1, 4, 5, 2, 5] {
             put.by_ref().take(burst).for_each(|item| queue.put(item).wait().unwrap());
@@ -140,7 +142,7 @@ fn a_cancelled_put_leaves_no_trace() {
 #[test]
 fn a_cancelled_take_leaves_the_item_to_others() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         let stop = CancelSource::new();
         let taker = Line::new(arrangement, queue).enter(queue.take().cancel_on(&stop.token()));
         fire(&stop, 1);
@@ -230,7 +232,10 @@ fn a_put_that_was_let_in_cannot_be_cancelled_any_more() {
 #[test]
 fn an_item_handed_to_a_take_that_is_dropped_goes_to_the_next() {
     in_every_arrangement(|arrangement| {
-        for queue in [leaked(BlockingQueue::bounded(3)), leaked(BlockingQueue::unbounded())] {
+        for queue in [
+            leaked(patient(BlockingQueue::bounded(3))),
+            leaked(patient(BlockingQueue::unbounded())),
+        ] {
             let first = Step::queued(queue.take());
             let mut line = Line::new(arrangement, queue);
             let (second, third) = (line.enter(queue.take()), line.enter(queue.take()));
@@ -247,7 +252,7 @@ fn an_item_handed_to_a_take_that_is_dropped_goes_to_the_next() {
 /// a grant wins, so a token that fires afterwards changes nothing; nor does the time.
 #[test]
 fn an_item_handed_to_a_take_stays_its_own_when_its_token_fires() {
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     let stop = CancelSource::new();
     let mut cancelled = Step::queued(queue.take().cancel_on(&stop.token()));
     let mut late = Step::queued(queue.take().timeout(SHORT));
@@ -311,7 +316,7 @@ fn closing_turns_away_those_who_wait() {
         assert_eq!(unbounded.join().unwrap_err().item, 2);
         assert_eq!(bounded.join().unwrap_err().item, 3);
 
-        let queue = leaked(BlockingQueue::<u32>::bounded(1));
+        let queue = leaked(patient(BlockingQueue::<u32>::bounded(1)));
         let mut line = Line::new(arrangement, queue);
         let (unbounded, bounded) =
             (line.enter(queue.take()), line.enter(queue.take().timeout(LONG)));
@@ -323,7 +328,7 @@ fn closing_turns_away_those_who_wait() {
 /// A grant made before closing stands, and may still be given up.
 #[test]
 fn an_item_handed_out_before_closing_is_not_lost() {
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     let mut claimed = Step::queued(queue.take());
     let dropped = Step::queued(queue.take());
     queue.try_put(1).unwrap();
@@ -340,7 +345,7 @@ fn an_item_handed_out_before_closing_is_not_lost() {
 #[test]
 fn nothing_is_added_once_close_has_returned() {
     for round in 0..200 {
-        let queue = leaked(BlockingQueue::bounded(if round % 2 == 0 { 4096 } else { 3 }));
+        let queue = leaked(patient(BlockingQueue::bounded(if round % 2 == 0 { 4096 } else { 3 })));
         let added = leaked(AtomicUsize::new(0));
         let adders: Vec<_> = (0..4)
             .map(|adder| {
@@ -377,8 +382,8 @@ fn what_is_left_is_dropped_once_with_the_queue() {
     for bounded in [true, false] {
         let tally = Tally::new();
         let queue = Arc::new(match bounded {
-            true => BlockingQueue::bounded(8),
-            false => BlockingQueue::unbounded(),
+            true => patient(BlockingQueue::bounded(8)),
+            false => patient(BlockingQueue::unbounded()),
         });
         let consumed = leaked(AtomicUsize::new(0));
         let done = leaked(AtomicBool::new(false));
@@ -435,7 +440,7 @@ fn draining_lets_in_those_who_wait_and_takes_theirs_too() {
 
 #[test]
 fn an_iterator_ends_when_the_queue_is_closed_and_empty() {
-    let queue = leaked(BlockingQueue::bounded(2));
+    let queue = leaked(patient(BlockingQueue::bounded(2)));
     let consumer = Waiter::on_a_thread(|| queue.items().collect::<Vec<_>>());
     (0..100).for_each(|item| queue.put(item).wait().unwrap());
     queue.close();
@@ -446,7 +451,7 @@ fn an_iterator_ends_when_the_queue_is_closed_and_empty() {
 #[test]
 fn a_stream_ends_when_the_queue_is_closed_and_empty() {
     use futures::StreamExt;
-    let queue = leaked(BlockingQueue::bounded(2));
+    let queue = leaked(patient(BlockingQueue::bounded(2)));
     let consumer = Waiter::on_a_thread(|| block_on(StreamExt::collect::<Vec<_>>(queue.items())));
     (0..100).for_each(|item| queue.put(item).wait().unwrap());
     queue.close();
@@ -460,7 +465,7 @@ fn a_stream_ends_when_the_queue_is_closed_and_empty() {
 #[test]
 fn a_stream_that_is_dropped_leaves_the_rest() {
     use futures::StreamExt;
-    let queue = BlockingQueue::bounded(4);
+    let queue = patient(BlockingQueue::bounded(4));
     let mut items = Box::pin(queue.items());
     let mut next = Step::queued(items.next());
     assert_eq!(queue.waiting_takers(), 1);
@@ -481,7 +486,7 @@ fn a_stream_that_is_dropped_leaves_the_rest() {
 
 #[test]
 fn items_may_have_no_size() {
-    for queue in [BlockingQueue::bounded(3), BlockingQueue::unbounded()] {
+    for queue in [patient(BlockingQueue::bounded(3)), patient(BlockingQueue::unbounded())] {
         for _ in 0..10 {
             (0..3).for_each(|_| queue.try_put(()).unwrap());
             assert_eq!((queue.len(), queue.peek()), (3, Some(())));
@@ -496,7 +501,7 @@ fn items_may_have_no_size() {
 #[test]
 fn items_may_be_large() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         let large = |value: u8| [value; 4096];
         let mut line = Line::new(arrangement, queue);
         let taker = line.enter(queue.take());
@@ -517,7 +522,7 @@ fn items_may_be_aligned_as_they_like() {
     #[derive(Clone, Copy)]
     struct Aligned(u8);
     let is_aligned = |item: &Aligned| std::ptr::from_ref(item).addr() % 512 == 0;
-    for queue in [BlockingQueue::bounded(2), BlockingQueue::unbounded()] {
+    for queue in [patient(BlockingQueue::bounded(2)), patient(BlockingQueue::unbounded())] {
         let mut taker = Step::queued(queue.take());
         queue.try_put(Aligned(1)).unwrap();
         assert!(taker.expect_ready().is_ok_and(|item| is_aligned(&item) && item.0 == 1));
@@ -529,7 +534,7 @@ fn items_may_be_aligned_as_they_like() {
 #[test]
 fn items_may_be_borrowed() {
     let words: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     let got: Vec<&str> = std::thread::scope(|scope| {
         scope.spawn(|| {
             words.iter().for_each(|word| queue.put(word.as_str()).wait().unwrap());
@@ -544,7 +549,7 @@ fn items_may_be_borrowed() {
 #[test]
 fn an_owned_request_keeps_the_queue() {
     in_every_arrangement(|arrangement| {
-        let queue = Arc::new(BlockingQueue::bounded(1));
+        let queue = Arc::new(patient(BlockingQueue::bounded(1)));
         let mut line = Line::new(arrangement, &*queue);
         let taker = line.enter(queue.take_owned());
         queue.try_put(1).unwrap();
@@ -573,7 +578,7 @@ fn waiters_are_counted_by_what_they_wait_for() {
 #[test]
 fn debugging_shows_what_is_going_on() {
     struct NotDebug;
-    let queue = BlockingQueue::bounded(2);
+    let queue = patient(BlockingQueue::bounded(2));
     queue.try_put(NotDebug).ok();
     let shown = format!("{queue:?}");
     for part in ["len: 1", "capacity: Some(2)", "closed: false", "waiters: 0"] {
@@ -581,7 +586,7 @@ fn debugging_shows_what_is_going_on() {
     }
     assert!(format!("{:?}", queue.items()).contains("len: 1"));
     assert_eq!(format!("{:?}", queue.put(NotDebug)), "Request(\"not polled yet\")");
-    let rejected = BlockingQueue::bounded(1);
+    let rejected = patient(BlockingQueue::bounded(1));
     rejected.close();
     let rejected = rejected.try_put(NotDebug).unwrap_err();
     assert_eq!(rejected.to_string(), "the item was not accepted: the queue is closed");

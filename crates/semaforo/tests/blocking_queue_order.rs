@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use semaforo::{BlockingQueue, CancelSource, TryPutError, TryTakeError, WaitError};
-use support::{Line, Random, SHORT, Step, Waiter, fire, in_every_arrangement, leaked};
+use support::{Line, Random, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, patient};
 
 fn by_first<T: 'static>() -> BlockingQueue<(i64, T)> {
     BlockingQueue::builder().by_priority(|item: &(i64, T)| item.0).build()
@@ -29,7 +29,7 @@ fn last_in_first_out() {
 #[test]
 fn takers_and_putters_of_a_stack_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::builder().capacity(1).lifo().build());
+        let queue = leaked(patient(BlockingQueue::builder().capacity(1).lifo().build()));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..4).map(|_| line.enter(queue.take())).collect();
         (0..4).for_each(|item| queue.try_put(item).unwrap());
@@ -156,7 +156,7 @@ fn a_taker_that_waits_gets_one_of_what_is_put_before_it_runs() {
 #[test]
 fn items_that_came_back_keep_their_order() {
     for backwards in [false, true] {
-        let queue = BlockingQueue::bounded(8);
+        let queue = patient(BlockingQueue::bounded(8));
         let mut takers: Vec<_> = (0..4).map(|_| Step::queued(queue.take())).collect();
         (0..6).for_each(|item| queue.try_put(item).unwrap());
         if backwards {
@@ -171,7 +171,7 @@ fn items_that_came_back_keep_their_order() {
 #[test]
 fn items_that_came_back_twice_keep_their_order() {
     for backwards in [false, true] {
-        let queue = BlockingQueue::bounded(8);
+        let queue = patient(BlockingQueue::bounded(8));
         let first = Step::queued(queue.take());
         let second = Step::queued(queue.take());
         let third = Step::queued(queue.take());
@@ -191,7 +191,7 @@ fn items_that_came_back_twice_keep_their_order() {
 /// The same when the watchdog passes them on.
 #[test]
 fn items_that_were_passed_on_keep_their_order() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(Duration::from_millis(2));
     let unpolled: Vec<_> = (0..3).map(|_| Step::queued(queue.take())).collect();
     let heirs: Vec<_> = (0..3).map(|_| Step::queued(queue.take())).collect();

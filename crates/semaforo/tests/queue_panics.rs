@@ -12,7 +12,7 @@ use semaforo::{
 };
 use support::{
     Step, Waiter, WakerOf, eventually, in_its_own_process, leaked, panic_of, panicking_waker,
-    until_queued, waker_that,
+    patient, until_queued, waker_that,
 };
 
 /// A future that waits with a waker that panics.
@@ -35,7 +35,7 @@ const PANICKED: &str = "the waker panicked";
 /// Whoever puts has put, whatever the waker of the taker does.
 #[test]
 fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     let mut takers = [panicking(queue.take()), panicking(queue.take()), panicking(queue.take())];
     assert_eq!(panic_of(|| queue.try_put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.put(1).wait()), PANICKED);
@@ -43,13 +43,13 @@ fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
     assert_eq!(takers.each_mut().map(Step::expect_ready), [Ok(0), Ok(1), Ok(2)]);
     assert!(queue.is_empty());
 
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut takers = [panicking(queue.take()), panicking(queue.take())];
     assert_eq!(panic_of(|| queue.put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.try_transfer(1)), PANICKED);
     assert_eq!(takers.each_mut().map(Step::expect_ready), [Ok(0), Ok(1)]);
 
-    let queue = SynchronousQueue::new();
+    let queue = patient(SynchronousQueue::new());
     let mut takers = [panicking(queue.take()), panicking(queue.take())];
     assert_eq!(panic_of(|| queue.try_put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.put(1).wait()), PANICKED);
@@ -60,7 +60,7 @@ fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
 /// on.
 #[test]
 fn a_transfer_that_panics_takes_its_message_along() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut taker = panicking(queue.take());
     assert_eq!(panic_of(|| queue.transfer(1).wait()), PANICKED);
     assert_eq!((queue.len(), queue.waiting_transfers(), queue.waiting_consumers()), (0, 0, 1));
@@ -73,7 +73,7 @@ fn a_transfer_that_panics_takes_its_message_along() {
 /// was.
 #[test]
 fn an_item_whose_taker_panics_goes_to_the_next() {
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
     let mut putters = [1, 2, 3].map(|item| panicking(queue.put(item)));
     assert_eq!(panic_of(|| queue.try_take()), PANICKED);
@@ -86,7 +86,7 @@ fn an_item_whose_taker_panics_goes_to_the_next() {
     assert!(queue.is_empty());
     assert_eq!(putters.each_mut().map(Step::expect_ready), [Ok(()); 3]);
 
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut transfers = [0, 1, 2].map(|item| panicking(queue.transfer(item)));
     assert_eq!(panic_of(|| queue.try_take()), PANICKED);
     assert_eq!(queue.try_take(), Ok(0));
@@ -96,7 +96,7 @@ fn an_item_whose_taker_panics_goes_to_the_next() {
     assert_eq!(queue.try_take(), Ok(2));
     assert_eq!(transfers.each_mut().map(Step::expect_ready), [Ok(()); 3]);
 
-    let queue = SynchronousQueue::new();
+    let queue = patient(SynchronousQueue::new());
     let mut put = panicking(queue.put(0));
     assert_eq!(panic_of(|| queue.take().wait()), PANICKED);
     assert_eq!((queue.take().wait(), put.expect_ready()), (Ok(0), Ok(())));
@@ -105,7 +105,7 @@ fn an_item_whose_taker_panics_goes_to_the_next() {
 /// What comes back goes to whoever waits by then, before `try_take` has panicked.
 #[test]
 fn an_item_whose_taker_panics_may_find_another() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let mut transfer = Step::new(queue.transfer(1));
     let meanwhile = leaked(std::sync::Mutex::new(None));
     let waker = waker_that(|| {
@@ -121,7 +121,7 @@ fn an_item_whose_taker_panics_may_find_another() {
 /// More putters than are woken at a time (32), one of whom panics.
 #[test]
 fn a_drain_that_panics_leaves_everything_there() {
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
     let mut putters: Vec<_> =
         (1..=100)
@@ -135,7 +135,7 @@ fn a_drain_that_panics_leaves_everything_there() {
     assert_eq!(queue.drain_at_most(1), [0]);
     assert_eq!(queue.drain(), (1..=100).collect::<Vec<_>>());
 
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut transfers: Vec<_> = (0..100)
         .map(|item| {
             let transfer = queue.transfer(item);
@@ -165,30 +165,30 @@ fn a_panicking_waker_costs_nobody_else_the_news_of_a_close() {
     let refused = |outputs: Vec<Result<(), semaforo::Rejected<usize>>>| {
         outputs.into_iter().map(|output| output.unwrap_err().item).collect::<Vec<_>>()
     };
-    let queue = BlockingQueue::<usize>::unbounded();
+    let queue = patient(BlockingQueue::<usize>::unbounded());
     assert_eq!(one_of_33(|_| queue.take(), || queue.close()), [Err(Closed); 33]);
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(100).unwrap();
     assert_eq!(refused(one_of_33(|item| queue.put(item), || queue.close())), items);
-    let queue = TransferQueue::<usize>::new();
+    let queue = patient(TransferQueue::<usize>::new());
     assert_eq!(one_of_33(|_| queue.take(), || queue.close()), [Err(Closed); 33]);
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     assert_eq!(refused(one_of_33(|item| queue.transfer(item), || queue.close())), items);
-    let queue = SynchronousQueue::new();
+    let queue = patient(SynchronousQueue::new());
     assert_eq!(refused(one_of_33(|item| queue.put(item), || queue.close())), items);
 }
 
 /// A request that is dropped, cancelled or timed out gives what it was handed to one that panics.
 #[test]
 fn an_item_that_is_passed_on_to_a_panicking_waker_is_passed_on() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     let first = Step::queued(queue.take());
     let mut next = panicking(queue.take());
     queue.try_put(1).unwrap();
     assert_eq!(panic_of(|| drop(first)), PANICKED);
     assert_eq!(next.expect_ready(), Ok(1));
 
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let stop = CancelSource::new();
     let mut taker = Step::queued(queue.take());
     let mut transfer = Step::new(queue.transfer(1).cancel_on(&stop.token()));
@@ -202,7 +202,7 @@ fn an_item_that_is_passed_on_to_a_panicking_waker_is_passed_on() {
 /// The watchdog passes an item on to a waker that panics: the next one is served all the same.
 #[test]
 fn a_panicking_waker_does_not_end_the_watchdog() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(Duration::from_millis(2));
     let mut unpolled = Step::queued(queue.take());
     let mut panics = panicking(queue.take());
@@ -219,7 +219,7 @@ fn a_panicking_waker_does_not_end_the_watchdog() {
 #[test]
 fn a_panic_while_cloning_the_waker_queues_nothing() {
     let waker = || WakerOf(|| {}, || panic!("not to be cloned"), || {}).into_waker();
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
     let mut put = Step::new(queue.put(1));
     assert_eq!(panic_of(|| put.poll_with(&waker())), "not to be cloned");
@@ -227,7 +227,7 @@ fn a_panic_while_cloning_the_waker_queues_nothing() {
     put.expect_pending();
     assert_eq!([queue.try_take(), queue.try_take()], [Ok(0), Ok(1)]);
 
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut transfer = Step::new(queue.transfer(1));
     assert_eq!(panic_of(|| transfer.poll_with(&waker())), "not to be cloned");
     assert_eq!((queue.waiters(), queue.len()), (0, 0));
@@ -250,7 +250,7 @@ fn a_priority_that_panics_puts_nothing() {
 /// A consumer that panics between two items leaves the rest.
 #[test]
 fn a_consumer_that_panics_leaves_the_rest() {
-    let queue = leaked(BlockingQueue::bounded(2));
+    let queue = leaked(patient(BlockingQueue::bounded(2)));
     let consumer = Waiter::on_a_thread(|| {
         for item in queue.items() {
             assert_ne!(item, 3, "a bad item");
@@ -272,7 +272,7 @@ fn a_consumer_that_panics_leaves_the_rest() {
 fn a_put_whose_poll_panicked_can_be_polled_again() {
     in_its_own_process("a_put_whose_poll_panicked_can_be_polled_again", || {
         for capacity in [1, 2, 3] {
-            let queue = BlockingQueue::bounded(capacity);
+            let queue = patient(BlockingQueue::bounded(capacity));
             let mut taker = panicking(queue.take());
             let mut put = Step::new(queue.put(1));
             assert_eq!(panic_of(|| put.poll()), "the waker panicked");
@@ -288,7 +288,7 @@ fn a_put_whose_poll_panicked_can_be_polled_again() {
 #[test]
 fn a_take_whose_poll_panicked_can_be_polled_again() {
     in_its_own_process("a_take_whose_poll_panicked_can_be_polled_again", || {
-        let queue = TransferQueue::new();
+        let queue = patient(TransferQueue::new());
         let mut take = Step::queued(queue.take());
         let mut transfer = panicking(queue.transfer(1));
         assert_eq!(panic_of(|| take.poll()), "the waker panicked");
@@ -302,7 +302,7 @@ fn a_take_whose_poll_panicked_can_be_polled_again() {
 #[test]
 fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
     in_its_own_process("a_dormant_take_whose_poll_panicked_can_be_polled_again", || {
-        let queue = TransferQueue::new();
+        let queue = patient(TransferQueue::new());
         queue.set_patience(Duration::from_millis(2));
         let mut dormant = Step::queued(queue.take());
         let mut transfer = panicking(queue.transfer(1));
@@ -312,6 +312,22 @@ fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
         let again = poll_caught(&mut dormant);
         let left = queue.try_take();
         assert!((again == Some(Ok(1))) != (left == Ok(1)), "{again:?}, {left:?}");
+    });
+}
+
+/// A transfer that panicked has ended: polled again it says so, and its message is nobody's.
+#[test]
+fn a_transfer_whose_poll_panicked_has_ended() {
+    in_its_own_process("a_transfer_whose_poll_panicked_has_ended", || {
+        let queue = patient(TransferQueue::new());
+        let mut taker = panicking(queue.take());
+        let mut transfer = Step::new(queue.transfer(1).timeout(Duration::from_millis(5)));
+        assert_eq!(panic_of(|| transfer.poll()), PANICKED);
+        assert_eq!((queue.len(), queue.waiting_transfers(), queue.waiting_consumers()), (0, 0, 1));
+        assert!(poll_caught(&mut transfer).is_none());
+        drop(transfer);
+        queue.put(2).unwrap();
+        assert_eq!(taker.expect_ready(), Ok(2));
     });
 }
 
@@ -339,7 +355,7 @@ fn while_unwinding<R>(run: impl Fn() -> R) -> R {
 #[test]
 fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
     in_its_own_process("what_is_taken_while_unwinding_is_taken_whatever_a_waker_does", || {
-        let queue = BlockingQueue::bounded(1);
+        let queue = patient(BlockingQueue::bounded(1));
         queue.try_put(1).unwrap();
         let mut put = panicking(queue.put(2));
         assert_eq!(while_unwinding(|| queue.try_take()), Ok(1));
@@ -348,7 +364,7 @@ fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
         assert_eq!(while_unwinding(|| queue.drain()), [2, 3]);
         assert_eq!((put.expect_ready(), queue.len()), (Ok(()), 0));
 
-        let transfers = TransferQueue::new();
+        let transfers = patient(TransferQueue::new());
         let mut transfer = panicking(transfers.transfer(4));
         assert_eq!(while_unwinding(|| transfers.try_take()), Ok(4));
         assert_eq!((transfer.expect_ready(), transfers.len()), (Ok(()), 0));
@@ -361,7 +377,7 @@ fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
 #[test]
 fn what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does() {
     in_its_own_process("what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does", || {
-        let queue = TransferQueue::new();
+        let queue = patient(TransferQueue::new());
         let take = std::cell::RefCell::new(Step::queued(queue.take()));
         let mut transfer = panicking(queue.transfer(1));
         assert_eq!(while_unwinding(|| take.borrow_mut().expect_ready()), Ok(1));
@@ -373,7 +389,7 @@ fn what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does() {
 /// gives it an item: that must not get lost between the two.
 #[test]
 fn an_item_that_meets_a_panic_of_its_taker_is_not_lost() {
-    let queue = leaked(BlockingQueue::unbounded());
+    let queue = leaked(patient(BlockingQueue::unbounded()));
     let panics = leaked(AtomicBool::new(false));
     let (round, over) = (leaked(std::sync::Barrier::new(2)), leaked(AtomicBool::new(false)));
     let putter = Waiter::on_a_thread(|| {

@@ -18,7 +18,8 @@ use semaforo::{
 };
 use support::{
     InlineTask, LIMIT, LONG, Line, Record, SHORT, Step, Waiter, WakeOrder, WakerOf, eventually,
-    fire, in_every_arrangement, in_its_own_process, leaked, on_tokio, until_queued, waker_that,
+    fire, in_every_arrangement, in_its_own_process, leaked, on_tokio, patient, until_queued,
+    waker_that,
 };
 
 const PATIENCE: Duration = Duration::from_millis(4);
@@ -28,7 +29,10 @@ const MANY: usize = 100;
 #[test]
 fn takers_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        for queue in [leaked(BlockingQueue::bounded(2)), leaked(BlockingQueue::unbounded())] {
+        for queue in [
+            leaked(patient(BlockingQueue::bounded(2))),
+            leaked(patient(BlockingQueue::unbounded())),
+        ] {
             let mut line = Line::new(arrangement, queue);
             let takers: Vec<_> = (0..12).map(|_| line.enter(queue.take())).collect();
             (0..12).for_each(|item| queue.put(item).wait().unwrap());
@@ -42,7 +46,7 @@ fn takers_are_served_in_the_order_of_coming() {
 #[test]
 fn putters_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         queue.try_put(0).unwrap();
         let mut line = Line::new(arrangement, queue);
         let (served, mut putters) = (Record::new(), Vec::new());
@@ -66,7 +70,7 @@ fn putters_are_served_in_the_order_of_coming() {
 #[test]
 fn nobody_overtakes_a_waiter() {
     let zero = Duration::ZERO;
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     let taker = Step::queued(queue.take());
     assert_eq!(queue.try_take(), Err(TryTakeError::Empty));
     assert_eq!(queue.take().timeout(zero).wait(), Err(WaitError::TimedOut));
@@ -95,7 +99,7 @@ fn what_is_there_is_granted_whatever_the_limits() {
     in_every_arrangement(|arrangement| {
         let stop = CancelSource::new();
         stop.cancel();
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         let mut line = Line::new(arrangement, queue);
         for _ in 0..2 {
             let put = queue.put(1).timeout(Duration::ZERO).cancel_on(&stop.token());
@@ -103,12 +107,12 @@ fn what_is_there_is_granted_whatever_the_limits() {
             let take = queue.take().timeout(Duration::ZERO).cancel_on(&stop.token());
             assert_eq!(line.start(take).join(), Ok(1));
         }
-        let transfers = leaked(TransferQueue::new());
+        let transfers = leaked(patient(TransferQueue::new()));
         transfers.put(2).unwrap();
         let mut line = Line::new(arrangement, transfers);
         let take = transfers.take().timeout(Duration::ZERO).cancel_on(&stop.token());
         assert_eq!(line.start(take).join(), Ok(2));
-        let meeting = leaked(SynchronousQueue::new());
+        let meeting = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, meeting);
         let taker = line.enter(meeting.take());
         let put = meeting.put(3).timeout(Duration::ZERO).cancel_on(&stop.token());
@@ -121,7 +125,7 @@ fn what_is_there_is_granted_whatever_the_limits() {
 fn cancelling_takes_exactly_its_own_out_of_the_line() {
     in_every_arrangement(|arrangement| {
         let stop = CancelSource::new();
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let mut senders = Vec::new();
         for item in 0..6 {
@@ -143,7 +147,7 @@ fn cancelling_takes_exactly_its_own_out_of_the_line() {
 /// Promise 3: the timer does the same for a task that nobody polls.
 #[test]
 fn a_limit_ends_a_request_that_nobody_polls() {
-    let queue = BlockingQueue::bounded(1);
+    let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
     let mut put = Step::queued(queue.put(1).timeout(SHORT));
     until_queued(&queue, 0);
@@ -159,7 +163,10 @@ fn a_limit_ends_a_request_that_nobody_polls() {
 #[test]
 fn an_item_of_a_task_that_is_never_polled_is_passed_on() {
     in_every_arrangement(|arrangement| {
-        for queue in [leaked(BlockingQueue::bounded(1)), leaked(BlockingQueue::unbounded())] {
+        for queue in [
+            leaked(patient(BlockingQueue::bounded(1))),
+            leaked(patient(BlockingQueue::unbounded())),
+        ] {
             queue.set_patience(PATIENCE);
             let mut unpolled = Step::queued(queue.take());
             let mut line = Line::new(arrangement, queue);
@@ -179,7 +186,7 @@ fn an_item_of_a_task_that_is_never_polled_is_passed_on() {
 /// Promise 4: a row of them, and a newcomer.
 #[test]
 fn a_row_of_unpolled_tasks_holds_up_nobody() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(Duration::from_millis(2));
     let mut unpolled: Vec<_> = (0..10).map(|_| Step::queued(queue.take())).collect();
     queue.try_put(1).unwrap();
@@ -198,7 +205,7 @@ fn a_row_of_unpolled_tasks_holds_up_nobody() {
 /// Promise 4: with nobody else who wants it, an item waits for its task.
 #[test]
 fn an_unclaimed_item_stays_while_nobody_waits() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(PATIENCE);
     let mut unpolled = Step::queued(queue.take());
     queue.try_put(1).unwrap();
@@ -211,7 +218,7 @@ fn an_unclaimed_item_stays_while_nobody_waits() {
 /// Promise 4, as the program of the write-up has it.
 #[test]
 fn a_queue_does_not_futurelock() {
-    let queue = Arc::new(BlockingQueue::bounded(1));
+    let queue = Arc::new(patient(BlockingQueue::bounded(1)));
     queue.set_patience(PATIENCE);
     let program = async {
         let mut first = pin!(queue.take());
@@ -236,7 +243,7 @@ fn a_queue_does_not_futurelock() {
 /// A dormant request can be dropped, cancelled and timed out.
 #[test]
 fn a_dormant_take_can_end() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(Duration::from_millis(2));
     let stop = CancelSource::new();
     let dropped = Step::queued(queue.take());
@@ -259,7 +266,7 @@ fn a_dormant_take_can_end() {
 #[test]
 fn a_waker_may_use_its_queue() {
     Waiter::on_a_thread(|| {
-        let queue = leaked(BlockingQueue::bounded(2));
+        let queue = leaked(patient(BlockingQueue::bounded(2)));
         let calls = Arc::new(AtomicUsize::new(0));
         let meddle = {
             let calls = Arc::clone(&calls);
@@ -297,7 +304,7 @@ fn a_waker_may_use_its_queue() {
 #[test]
 fn a_waker_may_use_its_meeting_place() {
     Waiter::on_a_thread(|| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let calls = Arc::new(AtomicUsize::new(0));
         let meddle = {
             let calls = Arc::clone(&calls);
@@ -335,7 +342,7 @@ fn a_waker_may_use_its_meeting_place() {
 fn a_waker_may_drop_its_request() {
     Waiter::on_a_thread(|| {
         type Slot = StdMutex<Option<Box<dyn std::any::Any + Send>>>;
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         let slot: &'static Slot = leaked(StdMutex::new(None));
         let waker = waker_that(|| {
             let request = slot.lock().unwrap().take();
@@ -364,10 +371,10 @@ fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
             assert_eq!(finished.swap(0, SeqCst), count, "all of them have finished");
             assert_eq!(deepest.load(SeqCst), 1, "none of them inside another");
         };
-        // Nobody is to be passed over because this thread was not allowed to run for a while.
-        let patient = LONG;
-        for queue in [leaked(BlockingQueue::bounded(1)), leaked(BlockingQueue::unbounded())] {
-            queue.set_patience(patient);
+        for queue in [
+            leaked(patient(BlockingQueue::bounded(1))),
+            leaked(patient(BlockingQueue::unbounded())),
+        ] {
             for _ in 0..CHAIN {
                 InlineTask::start(&deepest, async {
                     let item: usize = queue.take().await.unwrap();
@@ -380,7 +387,7 @@ fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
             assert_eq!(queue.drain(), [CHAIN]);
         }
         // Putters, each of which makes room for the next.
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         queue.try_put(CHAIN).unwrap();
         for item in 0..CHAIN {
             InlineTask::start(&deepest, async move {
@@ -392,8 +399,7 @@ fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
         queue.try_take().unwrap();
         expect_finished(CHAIN);
         // Messages that are claimed inside the wake-up, which wakes their senders.
-        let transfers = leaked(TransferQueue::new());
-        transfers.set_patience(patient);
+        let transfers = leaked(patient(TransferQueue::new()));
         for _ in 0..CHAIN {
             InlineTask::start(&deepest, async {
                 let item: usize = transfers.take().await.unwrap();
@@ -406,8 +412,7 @@ fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
         transfers.put(0).unwrap();
         expect_finished(CHAIN);
         assert_eq!((transfers.len(), transfers.waiters()), (0, 0));
-        let meeting = leaked(SynchronousQueue::new());
-        meeting.set_patience(patient);
+        let meeting = leaked(patient(SynchronousQueue::new()));
         for _ in 0..CHAIN {
             InlineTask::start(&deepest, async {
                 let item: usize = meeting.take().await.unwrap();
@@ -427,14 +432,14 @@ fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
 #[test]
 fn closing_tells_more_than_a_batch() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::<usize>::bounded(1));
+        let queue = leaked(patient(BlockingQueue::<usize>::bounded(1)));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..MANY).map(|_| line.enter(queue.take())).collect();
         queue.close();
         assert_eq!(queue.waiters(), 0);
         assert!(takers.into_iter().all(|taker| taker.join() == Err(Closed)));
 
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let senders: Vec<_> = (0..MANY).map(|item| line.enter(queue.transfer(item))).collect();
         queue.close();
@@ -448,7 +453,7 @@ fn closing_tells_more_than_a_batch() {
 #[test]
 fn draining_lets_more_than_a_batch_in() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         queue.try_put(0).unwrap();
         let mut line = Line::new(arrangement, queue);
         let putters: Vec<_> = (1..=MANY).map(|item| line.enter(queue.put(item))).collect();
@@ -461,7 +466,7 @@ fn draining_lets_more_than_a_batch_in() {
 /// A batch that is dropped serves more than can be told at a time.
 #[test]
 fn giving_back_serves_more_than_a_batch() {
-    let queue = BlockingQueue::unbounded();
+    let queue = patient(BlockingQueue::unbounded());
     (0..MANY).for_each(|item| queue.try_put(item).unwrap());
     let mut batch = Step::new(queue.take_batch(2 * MANY, LONG).into_future());
     batch.expect_pending();
@@ -482,7 +487,7 @@ fn giving_back_serves_more_than_a_batch() {
 fn requests_may_be_dropped_and_polled_between_two_batches() {
     for polled in [false, true] {
         // Putters that are let in by a drain.
-        let queue = leaked(BlockingQueue::bounded(1));
+        let queue = leaked(patient(BlockingQueue::bounded(1)));
         queue.try_put(0).unwrap();
         let others: &'static StdMutex<Vec<_>> = leaked(StdMutex::new(Vec::new()));
         let waker = waker_that(move || {
@@ -501,7 +506,7 @@ fn requests_may_be_dropped_and_polled_between_two_batches() {
         assert_eq!((queue.len(), queue.waiters()), (0, 0));
 
         // Takers that are served by a batch that is given back.
-        let queue = leaked(BlockingQueue::unbounded());
+        let queue = leaked(patient(BlockingQueue::unbounded()));
         (0..MANY).for_each(|item| queue.try_put(item).unwrap());
         let mut batch = Step::new(queue.take_batch(2 * MANY, LONG).into_future());
         batch.expect_pending();
@@ -530,7 +535,7 @@ fn requests_may_be_dropped_and_polled_between_two_batches() {
 #[test]
 fn transfers_that_were_taken_are_done_between_two_batches() {
     for meddling in 0..3 {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let stop = leaked(CancelSource::new());
         let senders: &'static StdMutex<Vec<_>> = leaked(StdMutex::new(Vec::new()));
         let waker = waker_that(move || match meddling {
@@ -556,7 +561,7 @@ fn transfers_that_were_taken_are_done_between_two_batches() {
 fn those_who_were_turned_away_may_come_between_two_batches() {
     for polled in [false, true] {
         let tally = support::Tally::new();
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let senders: &'static StdMutex<Vec<_>> = leaked(StdMutex::new(Vec::new()));
         let waker = waker_that(move || {
             for mut sender in std::mem::take(&mut *senders.lock().unwrap()) {

@@ -10,7 +10,7 @@ use semaforo::{
     CancelSource, Closed, Rejected, SynchronousQueue, TryPutError, TryTakeError, WaitError,
 };
 use support::{
-    LONG, Line, SHORT, Step, Tally, Waiter, eventually, fire, in_every_arrangement, leaked,
+    LONG, Line, SHORT, Step, Tally, Waiter, eventually, fire, in_every_arrangement, leaked, patient,
 };
 
 /// What a queue without room says of itself at any time.
@@ -23,7 +23,7 @@ fn looks_empty<T>(queue: &SynchronousQueue<T>) {
 /// Y-01
 #[test]
 fn there_is_never_anything_in_it() {
-    let queue = SynchronousQueue::<u32>::default();
+    let queue = patient(SynchronousQueue::<u32>::default());
     looks_empty(&queue);
     assert_eq!((queue.drain(), queue.available(), queue.waiters()), (vec![], 0, 0));
     let put = Step::queued(queue.put(1));
@@ -45,7 +45,7 @@ fn there_is_never_anything_in_it() {
 #[test]
 fn a_put_waits_for_somebody_who_takes() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         assert_eq!(queue.try_take(), Err(TryTakeError::Empty));
         let put = line.enter(queue.put(1));
@@ -60,7 +60,7 @@ fn a_put_waits_for_somebody_who_takes() {
 #[test]
 fn a_take_waits_for_somebody_who_puts() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         assert_eq!(queue.try_put(0), Err(Rejected { item: 0, why: TryPutError::Full }));
         for item in 1..4 {
@@ -81,7 +81,7 @@ fn a_take_waits_for_somebody_who_puts() {
 #[test]
 fn a_put_that_ends_takes_its_item_along() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let stop = CancelSource::new();
         let mut line = Line::new(arrangement, queue);
         let cancelled = line.enter(queue.put(1).cancel_on(&stop.token()));
@@ -101,7 +101,7 @@ fn a_put_that_ends_takes_its_item_along() {
 #[test]
 fn putters_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let putters: Vec<_> = (0..10).map(|item| line.enter(queue.put(item))).collect();
         let taken: Vec<_> = (0..10).map(|_| line.start(queue.take()).join().unwrap()).collect();
@@ -114,7 +114,7 @@ fn putters_are_served_in_the_order_of_coming() {
 #[test]
 fn takers_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..10).map(|_| line.enter(queue.take())).collect();
         (0..10).for_each(|item| queue.put(item).wait().unwrap());
@@ -127,7 +127,7 @@ fn takers_are_served_in_the_order_of_coming() {
 #[test]
 fn draining_releases_exactly_those_whose_items_it_takes() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let mut putters: Vec<_> = (0..5).map(|item| line.enter(queue.put(item))).collect();
         for item in 0..2 {
@@ -145,7 +145,7 @@ fn draining_releases_exactly_those_whose_items_it_takes() {
 #[test]
 fn nothing_that_was_passed_is_kept() {
     in_every_arrangement(|arrangement| {
-        let (queue, tally) = (leaked(SynchronousQueue::new()), Tally::new());
+        let (queue, tally) = (leaked(patient(SynchronousQueue::new())), Tally::new());
         let mut line = Line::new(arrangement, queue);
         for pair in 0..250 {
             let (put, take) = if pair % 2 == 0 {
@@ -166,7 +166,7 @@ fn nothing_that_was_passed_is_kept() {
 /// Y-07
 #[test]
 fn cancelling_all_but_one_pair_leaves_that_pair_running() {
-    let queue = leaked(SynchronousQueue::new());
+    let queue = leaked(patient(SynchronousQueue::new()));
     let stop = leaked(CancelSource::new());
     let passed = leaked(AtomicUsize::new(0));
     let pair = |token: Option<semaforo::CancelToken>| {
@@ -215,7 +215,7 @@ fn cancelling_all_but_one_pair_leaves_that_pair_running() {
 #[test]
 fn closing_turns_everyone_away() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let puts = [line.enter(queue.put(1)), line.enter(queue.put(2))];
         let bounded = line.enter(queue.put(3).timeout(LONG));
@@ -227,7 +227,7 @@ fn closing_turns_everyone_away() {
         assert_eq!(line.start(queue.take()).join(), Err(Closed));
         assert_eq!(line.start(queue.put(5)).join().unwrap_err().item, 5);
 
-        let queue = leaked(SynchronousQueue::<u32>::new());
+        let queue = leaked(patient(SynchronousQueue::<u32>::new()));
         let mut line = Line::new(arrangement, queue);
         let takes = [line.enter(queue.take()), line.enter(queue.take())];
         queue.close();
@@ -239,7 +239,7 @@ fn closing_turns_everyone_away() {
 /// What was handed to a task before it was closed is not lost with the task.
 #[test]
 fn an_item_handed_over_before_closing_is_not_lost() {
-    let queue = SynchronousQueue::new();
+    let queue = patient(SynchronousQueue::new());
     let (mut claims, dropped) = (Step::queued(queue.take()), Step::queued(queue.take()));
     queue.put(1).wait().unwrap();
     queue.put(2).wait().unwrap();
@@ -252,7 +252,7 @@ fn an_item_handed_over_before_closing_is_not_lost() {
 #[test]
 fn an_owned_request_keeps_the_queue() {
     in_every_arrangement(|arrangement| {
-        let queue = Arc::new(SynchronousQueue::new());
+        let queue = Arc::new(patient(SynchronousQueue::new()));
         let mut line = Line::new(arrangement, &*queue);
         let put = line.enter(queue.put_owned(1));
         assert_eq!((line.start(queue.take_owned()).join(), put.join()), (Ok(1), Ok(())));
@@ -262,7 +262,7 @@ fn an_owned_request_keeps_the_queue() {
 
 #[test]
 fn debugging_shows_what_is_going_on() {
-    let queue = SynchronousQueue::new();
+    let queue = patient(SynchronousQueue::new());
     let _put = Step::queued(queue.put(std::cell::Cell::new(1)));
     let shown = format!("{queue:?}");
     for part in ["SynchronousQueue", "closed: false", "waiters: 1"] {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use semaforo::{BlockingQueue, CancelSource, Closed, WaitError};
 use support::{
-    LONG, SHORT, Step, Tally, Waiter, block_on, eventually, fire, leaked, panic_of, until_queued,
+    LONG, SHORT, Step, Tally, Waiter, block_on, eventually, fire, leaked, panic_of, patient,
+    until_queued,
 };
 
 fn queue_of(items: std::ops::Range<u32>) -> &'static BlockingQueue<u32> {
-    let queue = leaked(BlockingQueue::unbounded());
+    let queue = leaked(patient(BlockingQueue::unbounded()));
     items.for_each(|item| queue.try_put(item).unwrap());
     queue
 }
@@ -241,7 +242,7 @@ fn a_batch_overtakes_nobody() {
 #[test]
 fn a_batch_may_be_larger_than_the_queue() {
     for blocking in [true, false] {
-        let queue = leaked(BlockingQueue::bounded(2));
+        let queue = leaked(patient(BlockingQueue::bounded(2)));
         let producer = Waiter::on_a_thread(|| {
             (0..10).for_each(|item| queue.put(item).wait().unwrap());
         });
@@ -254,7 +255,7 @@ fn a_batch_may_be_larger_than_the_queue() {
 #[test]
 fn every_item_of_a_batch_is_dropped_once() {
     let tally = Tally::new();
-    let queue = BlockingQueue::bounded(4);
+    let queue = patient(BlockingQueue::bounded(4));
     let fill = || (0..4).for_each(|_| queue.try_put(tally.make()).unwrap());
     fill();
     drop(queue.take_batch(2, LONG).wait().unwrap());
@@ -274,7 +275,7 @@ fn every_item_of_a_batch_is_dropped_once() {
 /// Several consumers in batches, some of which are dropped, get everything once.
 #[test]
 fn batches_race_exactly() {
-    let queue = leaked(BlockingQueue::bounded(16));
+    let queue = leaked(patient(BlockingQueue::bounded(16)));
     let consumers: Vec<_> = (0..3)
         .map(|consumer| {
             Waiter::on_a_thread(move || {

@@ -12,7 +12,7 @@ use semaforo::{
 };
 use support::{
     LONG, Line, Random, Record, SHORT, Step, Tally, Waiter, WakeOrder, block_on, eventually, fire,
-    in_every_arrangement, leaked,
+    in_every_arrangement, leaked, patient,
 };
 
 fn counts<T>(queue: &TransferQueue<T>) -> (usize, usize, usize) {
@@ -21,7 +21,7 @@ fn counts<T>(queue: &TransferQueue<T>) -> (usize, usize, usize) {
 
 #[test]
 fn a_new_queue_is_empty() {
-    let queue = TransferQueue::<u32>::default();
+    let queue = patient(TransferQueue::<u32>::default());
     assert_eq!(counts(&queue), (0, 0, 0));
     assert!(queue.is_empty() && !queue.is_closed());
     assert_eq!((queue.peek(), queue.available(), queue.waiters()), (None, 0, 0));
@@ -32,7 +32,7 @@ fn a_new_queue_is_empty() {
 #[test]
 fn a_transfer_waits_until_its_message_is_taken() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         for take in 0..4 {
             let transfer = line.enter(queue.transfer(7));
@@ -55,7 +55,7 @@ fn a_transfer_waits_until_its_message_is_taken() {
 #[test]
 fn each_transfer_waits_for_its_own_message() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let (four, five) = (line.enter(queue.transfer(4)), line.enter(queue.transfer(5)));
         assert_eq!(queue.try_take(), Ok(4));
@@ -70,7 +70,7 @@ fn each_transfer_waits_for_its_own_message() {
 #[test]
 fn messages_are_withdrawn_from_the_middle() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let stop = CancelSource::new();
         let mut line = Line::new(arrangement, queue);
         let mut senders = Vec::new();
@@ -100,7 +100,7 @@ fn messages_are_withdrawn_from_the_middle() {
 #[test]
 fn any_of_many_messages_can_be_withdrawn() {
     for seed in 0..20 {
-        let queue = TransferQueue::new();
+        let queue = patient(TransferQueue::new());
         let mut random = Random::new(seed);
         let stops: Vec<_> = (0..300).map(|_| CancelSource::new()).collect();
         let mut senders: Vec<_> = (0..300_usize)
@@ -137,7 +137,7 @@ fn any_of_many_messages_can_be_withdrawn() {
 /// T-06
 #[test]
 fn a_try_without_anybody_who_waits_puts_nothing() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let full = |item| Err(Rejected { item, why: TryPutError::Full });
     assert_eq!(queue.try_transfer(1), full(1));
     let pending = Step::queued(queue.transfer(2));
@@ -156,7 +156,7 @@ fn a_try_without_anybody_who_waits_puts_nothing() {
 #[test]
 fn a_try_goes_to_somebody_who_waits() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let (first, second) = (line.enter(queue.take()), line.enter(queue.take().timeout(LONG)));
         assert_eq!(counts(queue), (0, 0, 2));
@@ -173,7 +173,7 @@ fn a_try_goes_to_somebody_who_waits() {
 #[test]
 fn a_transfer_goes_to_somebody_who_waits() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..4).map(|_| line.enter(queue.take())).collect();
         for (item, taker) in takers.into_iter().enumerate() {
@@ -188,7 +188,7 @@ fn a_transfer_goes_to_somebody_who_waits() {
 #[test]
 fn messages_are_taken_in_order_whoever_waits_for_them() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let sender = Line::new(arrangement, queue).enter_then(queue.transfer(4), |sent| {
             sent.unwrap();
             queue.try_take()
@@ -201,7 +201,7 @@ fn messages_are_taken_in_order_whoever_waits_for_them() {
 
 #[test]
 fn put_never_waits() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     (0..1000).for_each(|item| queue.put(item).unwrap());
     assert_eq!((queue.len(), queue.waiters()), (1000, 0));
     assert_eq!(queue.drain_at_most(3), [0, 1, 2]);
@@ -211,7 +211,7 @@ fn put_never_waits() {
 #[test]
 fn takers_are_served_in_the_order_of_coming() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..8).map(|_| line.enter(queue.take())).collect();
         for item in 0..8 {
@@ -228,7 +228,7 @@ fn takers_are_served_in_the_order_of_coming() {
 #[test]
 fn a_transfer_that_times_out_takes_its_message_along() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let start = Instant::now();
         let mut line = Line::new(arrangement, queue);
         let timed = line.start(queue.transfer(1).timeout(SHORT));
@@ -244,7 +244,7 @@ fn a_transfer_that_times_out_takes_its_message_along() {
 #[test]
 fn a_take_that_ends_is_passed_over() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let stop = CancelSource::new();
         let mut line = Line::new(arrangement, queue);
         let cancelled = line.enter(queue.take().cancel_on(&stop.token()));
@@ -264,7 +264,7 @@ fn a_take_that_ends_is_passed_over() {
 #[test]
 fn nothing_is_lost_between_senders_and_takers_who_give_up() {
     const ROUNDS: u32 = 3_000;
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     queue.set_patience(Duration::from_millis(2));
     let tally = Tally::new();
     let (sent, returned) = (leaked(AtomicUsize::new(0)), leaked(AtomicUsize::new(0)));
@@ -346,7 +346,7 @@ fn nothing_is_lost_between_senders_and_takers_who_give_up() {
 #[test]
 fn closing_gives_the_senders_their_messages_back() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let (first, left) = (line.enter(queue.transfer(1)), queue.put(2));
         let last = line.enter(queue.transfer(3).timeout(LONG));
@@ -369,7 +369,7 @@ fn closing_gives_the_senders_their_messages_back() {
 #[test]
 fn closing_tells_those_who_wait_for_a_message() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::<u32>::new());
+        let queue = leaked(patient(TransferQueue::<u32>::new()));
         let mut line = Line::new(arrangement, queue);
         let takers: Vec<_> = (0..5).map(|_| line.enter(queue.take())).collect();
         queue.close();
@@ -381,7 +381,7 @@ fn closing_tells_those_who_wait_for_a_message() {
 #[test]
 fn draining_tells_every_sender() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, queue);
         let senders: Vec<_> = (0..4).map(|item| line.enter(queue.transfer(item))).collect();
         assert_eq!(queue.drain_at_most(0), []);
@@ -394,7 +394,7 @@ fn draining_tells_every_sender() {
 /// Senders are woken in the order in which their messages are taken.
 #[test]
 fn every_sender_is_woken_once() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let order = WakeOrder::new();
     let mut senders: Vec<_> = (0..100).map(|item| Step::new(queue.transfer(item))).collect();
     for (item, sender) in senders.iter_mut().enumerate() {
@@ -408,7 +408,7 @@ fn every_sender_is_woken_once() {
 #[test]
 fn an_owned_request_keeps_the_queue() {
     in_every_arrangement(|arrangement| {
-        let queue = Arc::new(TransferQueue::new());
+        let queue = Arc::new(patient(TransferQueue::new()));
         let mut line = Line::new(arrangement, &*queue);
         let sender = line.enter(queue.transfer_owned(1));
         assert_eq!(line.start(queue.take_owned()).join(), Ok(1));
@@ -420,14 +420,14 @@ fn an_owned_request_keeps_the_queue() {
 #[test]
 fn messages_may_be_borrowed_and_may_have_no_size() {
     let word = String::from("word");
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let record = Record::new();
     std::thread::scope(|scope| {
         scope.spawn(|| queue.transfer(word.as_str()).wait().unwrap());
         record.note(queue.take().wait().unwrap().to_owned());
     });
     assert_eq!(record.entries(), ["word"]);
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     let mut transfer = Step::queued(queue.transfer(()));
     assert_eq!((queue.take().wait(), transfer.expect_ready()), (Ok(()), Ok(())));
 }
@@ -435,7 +435,7 @@ fn messages_may_be_borrowed_and_may_have_no_size() {
 #[test]
 fn debugging_shows_what_is_going_on() {
     struct NotDebug;
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     assert!(queue.put(NotDebug).is_ok());
     let waits = Step::queued(queue.transfer(NotDebug));
     let shown = format!("{queue:?}");

@@ -9,7 +9,8 @@ use semaforo::{
     CancelSource, Closed, Rejected, SynchronousQueue, TransferQueue, TryTakeError, WaitError,
 };
 use support::{
-    LONG, Line, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, until_queued,
+    Line, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, patient,
+    until_queued,
 };
 
 const PATIENCE: Duration = Duration::from_millis(4);
@@ -22,14 +23,13 @@ fn counts<T>(queue: &TransferQueue<T>) -> (usize, usize, usize) {
 fn with_unclaimed<T: Send + 'static>(
     queue: &'static TransferQueue<T>,
 ) -> Step<impl Future<Output = Result<T, Closed>>> {
-    queue.set_patience(LONG);
     Step::queued(queue.take())
 }
 
 #[test]
 fn a_transfer_to_a_task_is_done_when_the_task_claims_it() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut taker = with_unclaimed(queue);
         let sender = Line::new(arrangement, queue).start(queue.transfer(1));
         eventually("the message is handed over", || taker.wakes() == 1);
@@ -45,7 +45,7 @@ fn a_transfer_to_a_task_is_done_when_the_task_claims_it() {
 fn a_message_that_is_not_claimed_can_be_withdrawn() {
     in_every_arrangement(|arrangement| {
         for timed in [false, true] {
-            let queue = leaked(TransferQueue::new());
+            let queue = leaked(patient(TransferQueue::new()));
             let mut taker = with_unclaimed(queue);
             let stop = CancelSource::new();
             let transfer = queue.transfer(1).cancel_on(&stop.token());
@@ -70,7 +70,7 @@ fn a_message_that_is_not_claimed_can_be_withdrawn() {
 /// It need not have been polled in between.
 #[test]
 fn a_task_whose_message_was_withdrawn_gets_another_without_being_polled() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let mut taker = with_unclaimed(queue);
     for item in 0..3 {
         drop(Step::queued(queue.transfer(item)));
@@ -86,7 +86,7 @@ fn a_task_whose_message_was_withdrawn_gets_another_without_being_polled() {
 #[test]
 fn a_task_whose_message_was_withdrawn_keeps_its_place() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut taker = with_unclaimed(queue);
         let transfer = Step::queued(queue.transfer(1));
         let next = Line::new(arrangement, queue).start(queue.take());
@@ -104,7 +104,7 @@ fn a_task_whose_message_was_withdrawn_keeps_its_place() {
 #[test]
 fn the_message_behind_a_withdrawn_one_follows_at_once() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut taker = with_unclaimed(queue);
         let stop = CancelSource::new();
         let first = Step::queued(queue.transfer(1).cancel_on(&stop.token()));
@@ -122,7 +122,7 @@ fn the_message_behind_a_withdrawn_one_follows_at_once() {
 #[test]
 fn a_message_whose_task_is_dropped_goes_to_the_next() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let taker = with_unclaimed(queue);
         let mut line = Line::new(arrangement, queue);
         let sender = line.start(queue.transfer(1));
@@ -139,7 +139,7 @@ fn a_message_whose_task_is_dropped_goes_to_the_next() {
 #[test]
 fn a_message_whose_task_is_dropped_comes_back() {
     for withdrawn in [false, true] {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let taker = with_unclaimed(queue);
         let mut first = Step::queued(queue.transfer(1));
         let mut second = Step::queued(queue.transfer(2));
@@ -159,8 +159,7 @@ fn a_message_whose_task_is_dropped_comes_back() {
 #[test]
 fn messages_that_came_back_keep_their_order() {
     for backwards in [false, true] {
-        let queue = TransferQueue::new();
-        queue.set_patience(LONG);
+        let queue = patient(TransferQueue::new());
         let mut takers: Vec<_> = (0..4).map(|_| Step::queued(queue.take())).collect();
         let mut senders: Vec<_> =
             (0..6).map(|item| Some(Step::queued(queue.transfer(item)))).collect();
@@ -179,7 +178,7 @@ fn messages_that_came_back_keep_their_order() {
 #[test]
 fn a_message_whose_task_is_never_polled_is_passed_on() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         queue.set_patience(PATIENCE);
         let mut unpolled = Step::queued(queue.take());
         let mut line = Line::new(arrangement, queue);
@@ -202,7 +201,7 @@ fn a_message_whose_task_is_never_polled_is_passed_on() {
 #[test]
 fn a_message_whose_task_is_never_polled_is_there_for_a_newcomer() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         queue.set_patience(PATIENCE);
         let mut unpolled = Step::queued(queue.take());
         let mut line = Line::new(arrangement, queue);
@@ -220,7 +219,7 @@ fn a_message_whose_task_is_never_polled_is_there_for_a_newcomer() {
 /// A task that is polled late takes what is there.
 #[test]
 fn a_task_that_is_polled_late_takes_its_message_after_all() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     queue.set_patience(PATIENCE);
     let mut unpolled = Step::queued(queue.take());
     let mut transfer = Step::queued(queue.transfer(1));
@@ -232,7 +231,7 @@ fn a_task_that_is_polled_late_takes_its_message_after_all() {
 /// A message that came back can be withdrawn while its task is dormant.
 #[test]
 fn a_message_of_a_dormant_task_can_be_withdrawn() {
-    let queue = TransferQueue::new();
+    let queue = patient(TransferQueue::new());
     queue.set_patience(PATIENCE);
     let stop = CancelSource::new();
     let mut unpolled = Step::queued(queue.take());
@@ -250,7 +249,7 @@ fn a_message_of_a_dormant_task_can_be_withdrawn() {
 #[test]
 fn closing_withdraws_what_is_not_claimed() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(TransferQueue::new());
+        let queue = leaked(patient(TransferQueue::new()));
         let mut taker = with_unclaimed(queue);
         let sender = Line::new(arrangement, queue).start(queue.transfer(1));
         eventually("the message is handed over", || taker.wakes() == 1);
@@ -264,7 +263,7 @@ fn closing_withdraws_what_is_not_claimed() {
 /// What was put is left for whoever takes, and that is first of all the task that waits.
 #[test]
 fn closing_leaves_what_was_put_to_a_task_whose_message_is_withdrawn() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let mut takers = [with_unclaimed(queue), with_unclaimed(queue)];
     let mut senders = [Step::queued(queue.transfer(1)), Step::queued(queue.transfer(2))];
     queue.put(3).unwrap();
@@ -279,7 +278,7 @@ fn closing_leaves_what_was_put_to_a_task_whose_message_is_withdrawn() {
 /// An item that was put, not transferred, is a task's from when it is handed over.
 #[test]
 fn closing_leaves_a_task_what_it_was_handed() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let (mut claims, dropped) = (with_unclaimed(queue), with_unclaimed(queue));
     queue.put(1).unwrap();
     queue.try_transfer(2).unwrap();
@@ -293,8 +292,7 @@ fn closing_leaves_a_task_what_it_was_handed() {
 #[test]
 fn a_late_end_of_the_taker_counts_if_its_message_is_withdrawn() {
     for timed in [false, true] {
-        let queue = TransferQueue::new();
-        queue.set_patience(LONG);
+        let queue = patient(TransferQueue::new());
         let stop = CancelSource::new();
         let take = queue.take().cancel_on(&stop.token());
         let mut taker = Step::queued(if timed { take.timeout(SHORT) } else { take });
@@ -318,7 +316,7 @@ fn a_late_end_of_the_taker_counts_if_its_message_is_withdrawn() {
 /// first; the task waits on.
 #[test]
 fn a_transfer_without_time_does_not_disturb_a_task() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let mut taker = with_unclaimed(queue);
     let stop = CancelSource::new();
     stop.cancel();
@@ -335,7 +333,7 @@ fn a_transfer_without_time_does_not_disturb_a_task() {
 /// A thread claims at once, so to a thread it is done.
 #[test]
 fn a_transfer_without_time_may_go_to_a_thread() {
-    let queue = leaked(TransferQueue::new());
+    let queue = leaked(patient(TransferQueue::new()));
     let taker = Waiter::on_a_thread(|| queue.take().wait());
     until_queued(queue, 1);
     assert_eq!(queue.transfer(1).timeout(Duration::ZERO).wait(), Ok(()));
@@ -346,7 +344,7 @@ fn a_transfer_without_time_may_go_to_a_thread() {
 #[test]
 fn a_rendezvous_passes_on_what_is_not_claimed() {
     in_every_arrangement(|arrangement| {
-        let queue = leaked(SynchronousQueue::new());
+        let queue = leaked(patient(SynchronousQueue::new()));
         queue.set_patience(PATIENCE);
         let mut unpolled = Step::queued(queue.take());
         let dropped = Step::queued(queue.take());

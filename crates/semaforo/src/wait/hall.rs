@@ -287,20 +287,28 @@ impl<R: Rule> Hall<R> {
     fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
         self.finish(wakes);
         if let Some(panic) = wakes.take_panic().filter(|_| !std::thread::panicking()) {
-            if standing == standing::SERVED {
-                self.end_visit(waiter);
-            }
+            self.end_visit(standing, waiter);
             resume(panic);
         }
     }
 
-    /// Takes back what somebody was served, who is going to panic instead, and would not know what to
-    /// do if it were polled again.
+    /// Ends the request of somebody who is going to panic instead of being served, or of waiting.
     #[cold]
-    fn end_visit(&self, waiter: Pointer<R::Ask>) {
-        // SAFETY: the visitor's waiter is alive, and known to no queue once it is served.
-        unsafe { waiter.as_ref() }.stand(standing::FAULTED);
-        self.give_back(waiter);
+    fn end_visit(&self, standing: u8, waiter: Pointer<R::Ask>) {
+        if !matches!(standing, standing::SERVED | standing::WAITING) {
+            return;
+        }
+        // SAFETY: the visitor's waiter is alive. The lock is held; it is where its notes say.
+        let _ = self.change_caught(|rule, outside, queue, wakes| unsafe {
+            let waits = matches!(queue.detach(waiter), Place::Lane(_));
+            if waits {
+                rule.leave(outside, queue, waiter, wakes);
+            } else {
+                rule.take_back(outside, waiter);
+            }
+            rule.settle(outside, queue, wakes);
+            waiter.as_ref().stand(standing::FAULTED);
+        });
     }
 
     /// Takes back what somebody was served for good, and passes it on.

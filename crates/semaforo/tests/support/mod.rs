@@ -93,6 +93,29 @@ impl Queued for semaforo::CancelToken {
     }
 }
 
+/// A queue whose tasks may take their time: for tests that are not about promise 4, on machines that
+/// may let nobody run for a while.
+pub(crate) fn patient<Q: Patient>(queue: Q) -> Q {
+    queue.be_patient();
+    queue
+}
+
+pub(crate) trait Patient {
+    fn be_patient(&self);
+}
+
+macro_rules! patient {
+    ($($queue:ident),*) => {$(
+        impl<T> Patient for semaforo::$queue<T> {
+            fn be_patient(&self) {
+                self.set_patience(LONG);
+            }
+        }
+    )*};
+}
+
+patient!(BlockingQueue, TransferQueue, SynchronousQueue);
+
 /// Waits until exactly so many requests are queued.
 #[track_caller]
 pub(crate) fn until_queued(object: &impl Queued, count: usize) {
