@@ -168,7 +168,7 @@ impl Gathering {
                     continue;
                 }
                 let complete = self.count_in(waiter);
-                queue.join(waiter, GATHERING, false);
+                queue.receive(waiter, GATHERING, false);
                 if complete && self.has_action {
                     self.act();
                     return true;
