@@ -145,7 +145,7 @@ impl<A> Queue<A> {
     /// # Safety
     /// The lock is held, and the waiter is alive and on no list.
     #[inline]
-    pub(super) unsafe fn receive(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
+    pub(crate) unsafe fn receive(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
         // SAFETY: passed on from the caller.
         unsafe {
             waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
