@@ -95,26 +95,6 @@ impl<A> Queue<A> {
         }
     }
 
-    /// Puts a task that was answered in vain back into a lane, behind the last one who comes before it.
-    ///
-    /// # Safety
-    /// The lock is held, and the waiter is alive and on no list.
-    pub(crate) unsafe fn rejoin(
-        &mut self,
-        waiter: Pointer<A>,
-        lane: Lane,
-        comes_before: impl Fn(Pointer<A>) -> bool,
-    ) {
-        // SAFETY: passed on from the caller.
-        unsafe {
-            let own = waiter.as_ref();
-            own.notes(|notes| notes.place = Place::Lane(lane));
-            own.stand(standing::WAITING);
-            self.lanes[lane.number()].insert(waiter, comes_before);
-        }
-        self.waiting += 1;
-    }
-
     /// Puts a task that waits again into a lane, behind those at its front who come before it.
     ///
     /// # Safety
