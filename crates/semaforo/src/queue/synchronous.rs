@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::errors::{Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS};
+use super::transferring::{Delivery, SENDERS, TAKERS};
 use crate::wait::request::Request;
 
 /// A queue without room: whoever puts waits for somebody who takes, and the other way round.
@@ -32,6 +32,9 @@ pub struct SynchronousQueue<T> {
 }
 
 impl<T> private::Sealed<T> for SynchronousQueue<T> {
+    const EAGER: bool = true;
+
+    #[inline]
     fn meeting(&self) -> &Meeting<T> {
         &self.meeting
     }
@@ -41,7 +44,7 @@ impl<T> SynchronousQueue<T> {
     /// A queue where nobody waits.
     #[must_use]
     pub fn new() -> Self {
-        Self { meeting: Meeting::new(true) }
+        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
     }
 
     /// Waits for somebody who takes the item.
@@ -96,7 +99,7 @@ impl<T> SynchronousQueue<T> {
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.meeting.waiting_takers()
+        self.meeting.hall.waiters_in(TAKERS)
     }
 
     /// How many wait for somebody to take theirs.

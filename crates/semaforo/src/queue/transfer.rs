@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS};
+use super::transferring::{Delivery, SENDERS, TAKERS};
 use crate::wait::request::Request;
 
 /// An unbounded queue in which a sender may leave a message ([`put`](Self::put)), or wait until it is
@@ -37,6 +37,9 @@ pub struct TransferQueue<T> {
 }
 
 impl<T> private::Sealed<T> for TransferQueue<T> {
+    const EAGER: bool = false;
+
+    #[inline]
     fn meeting(&self) -> &Meeting<T> {
         &self.meeting
     }
@@ -46,7 +49,7 @@ impl<T> TransferQueue<T> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
-        Self { meeting: Meeting::new(false) }
+        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
     }
 
     /// Leaves an item for whoever takes it. Never waits.
@@ -108,7 +111,7 @@ impl<T> TransferQueue<T> {
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_consumers(&self) -> usize {
-        self.meeting.waiting_takers()
+        self.meeting.hall.waiters_in(TAKERS)
     }
 
     /// How many wait until their item is taken.

@@ -66,7 +66,11 @@ impl<A> List<A> {
     ///
     /// # Safety
     /// `waiter` is pinned and on no list, `other` is on this one, and the core is locked.
-    unsafe fn insert_after(&mut self, other: NonNull<Waiter<A>>, waiter: NonNull<Waiter<A>>) {
+    pub(crate) unsafe fn insert_after(
+        &mut self,
+        other: NonNull<Waiter<A>>,
+        waiter: NonNull<Waiter<A>>,
+    ) {
         // SAFETY: as in `push_back`, for both neighbours.
         unsafe {
             let Some(next) = self.after(other) else { return self.push_back(waiter) };
