@@ -300,11 +300,9 @@ impl<R: Rule> Hall<R> {
         }
         // SAFETY: the visitor's waiter is alive. The lock is held; it is where its notes say.
         let _ = self.change_caught(|rule, outside, queue, wakes| unsafe {
-            let waits = matches!(queue.detach(waiter), Place::Lane(_));
-            if waits {
-                rule.leave(outside, queue, waiter, wakes);
-            } else {
-                rule.take_back(outside, waiter);
+            match queue.detach(waiter) {
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                _ => rule.take_back(outside, waiter),
             }
             rule.settle(outside, queue, wakes);
             waiter.as_ref().stand(standing::FAULTED);
