@@ -366,6 +366,25 @@ fn withdrawal_against_cancel_of_the_taker() {
     });
 }
 
+/// Two tasks were handed messages, and both senders are cancelled, in whichever order: the task that
+/// came first has the next message, and the other the one after that.
+#[test]
+fn withdrawal_keeps_the_order_of_takers() {
+    explore(|| {
+        let (queue, sources) = (Messages::default(), (CancelSource::new(), CancelSource::new()));
+        let [first, second, third] = [(); 3].map(|()| taking(&queue));
+        let senders = [sending_until(&sources.0, &queue, 1), sending_until(&sources.1, &queue, 2)];
+        race(sources, [|(first, _)| first.cancel(), |(_, second)| second.cancel()]);
+        (3..=5).for_each(|message| queue.put(message).unwrap());
+        assert_eq!(first.left().resume(), Ok(3));
+        assert_eq!(second.left().resume(), Ok(4));
+        assert_eq!(third.left().resume(), Ok(5));
+        let basket = Basket::default();
+        senders.into_iter().for_each(|sender| basket.add(back(sender.left().resume())));
+        assert_eq!(basket.with_left_in(&*queue), [1, 2]);
+    });
+}
+
 /// The task that was handed a message is dropped while a thread comes for one: the thread has it, and
 /// the sender is done.
 #[test]

@@ -24,6 +24,8 @@ pub struct Transferring<T> {
     /// claims it.
     eager: bool,
     closed: bool,
+    /// How many have had to wait for a message.
+    came: u64,
 }
 
 type Sender<T> = Pointer<Delivery<T>>;
@@ -42,6 +44,8 @@ struct Slot<T> {
     /// For a sender, the task that was handed its message; for a taker, who sent what it was handed.
     other: Option<Pointer<Delivery<T>>>,
     state: u64,
+    /// How many takers had come when this one had to wait; 0 if it has not.
+    came: u64,
 }
 
 /// Where a sender's message is, or what a taker has.
@@ -119,7 +123,7 @@ impl<T> Delivery<T> {
 
     #[inline]
     fn new(item: MaybeUninit<T>, state: u64) -> Self {
-        Self { slot: TrackedCell::new(Slot { item, number: 0, other: None, state }) }
+        Self { slot: TrackedCell::new(Slot { item, number: 0, other: None, state, came: 0 }) }
     }
 
     /// # Safety
@@ -205,7 +209,7 @@ impl Signs {
 
 impl<T> Transferring<T> {
     pub(super) fn new(eager: bool) -> Self {
-        Self { messages: Messages::new(), eager, closed: false }
+        Self { messages: Messages::new(), eager, closed: false, came: 0 }
     }
 
     /// Hands an item to the first who waits for one.
@@ -368,14 +372,20 @@ impl<T> Transferring<T> {
         }
     }
 
-    /// Lets a taker whose message was withdrawn before it came for it stand first again.
+    /// Lets a taker whose message was withdrawn before it came for it wait again, before all who came
+    /// later.
     fn disappoint(queue: &mut Queue<Delivery<T>>, taker: Pointer<Delivery<T>>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the taker of an unclaimed message is alive.
         unsafe {
             queue.detach(taker);
             match taker.as_ref().notes(|notes| notes.late_end()) {
                 Some(end) => queue.answer(taker, end, wakes),
-                None => queue.join(taker, TAKERS, true),
+                None => {
+                    let came =
+                        |taker: Pointer<Delivery<T>>| taker.as_ref().ask.slot(|slot| slot.came);
+                    let own = came(taker);
+                    queue.join_behind(taker, TAKERS, |other| came(other) < own);
+                }
             }
         }
     }
@@ -405,7 +415,15 @@ impl<T> Rule for Transferring<T> {
                         Arrival::Served
                     }
                     Err(TryTakeError::Closed) => Arrival::Refused(Closed),
-                    Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
+                    Err(TryTakeError::Empty) => {
+                        self.came += 1;
+                        ask.slot(|slot| {
+                            if slot.came == 0 {
+                                slot.came = self.came;
+                            }
+                        });
+                        Arrival::Waits(TAKERS)
+                    }
                 };
             }
             if self.closed {
