@@ -107,7 +107,7 @@ impl Phaser {
     /// # Errors
     /// If there would be too many, or there are no more phases; then nothing changes.
     pub fn register_many(&self, parties: u32) -> Result<u32, PhaserError> {
-        self.synchronizer.release(Step::Register(parties)).map(Phases::phase)
+        self.synchronizer.release(Step::Register(parties)).map(Phases::expected)
     }
 
     /// A party arrives, and does not wait. Returns the phase that it arrived in.
