@@ -5,7 +5,7 @@ use std::sync::Mutex as StdMutex;
 use semaforo::policy::Exclusive;
 use semaforo::request::{Limited, Operation, Output};
 use semaforo::{
-    AutoEvent, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker, Promise,
+    AutoEvent, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker, Phaser, Promise,
     ReentrantLock, Request, RwLock, Semaphore, Synchronizer, WaitError,
 };
 
@@ -270,6 +270,14 @@ subject! {
     ask: |promise| promise.get();
     provide: |promise| let_go(promise.set(1));
     available: |promise| promise.available().into();
+}
+
+subject! {
+    Advanced(sent): Phaser, semaforo::sync::phaser::Advanced<&'static Phaser>;
+    new: || Phaser::new(1);
+    ask: |phaser| phaser.advanced(0);
+    provide: |phaser| let_go(phaser.arrive());
+    available: |phaser| phaser.phase().into();
 }
 
 subject! {
