@@ -22,7 +22,7 @@ pub(super) fn rows() -> Vec<Row> {
             contestants,
         )
         .bar(Bar::against("std-heap", 1.2))
-        .at_most_rounds(5),
+        .at_most_rounds(3),
     ]
 }
 

@@ -99,6 +99,23 @@ fn a_task_whose_message_was_withdrawn_keeps_its_place() {
     });
 }
 
+/// Several of them keep their order among each other, whichever message is withdrawn first.
+#[test]
+fn tasks_whose_messages_were_withdrawn_keep_their_order() {
+    for backwards in [false, true] {
+        let queue = patient(TransferQueue::new());
+        let mut takers = [(); 4].map(|()| Step::queued(queue.take()));
+        let mut senders: Vec<_> = (0..3).map(|item| Step::queued(queue.transfer(item))).collect();
+        if backwards {
+            senders.reverse();
+        }
+        senders.into_iter().for_each(drop);
+        assert_eq!(counts(&queue), (0, 0, 4));
+        (10..14).for_each(|item| queue.put(item).unwrap());
+        assert_eq!(takers.each_mut().map(Step::expect_ready), [Ok(10), Ok(11), Ok(12), Ok(13)]);
+    }
+}
+
 /// Cancellation acts at once: the message behind the withdrawn one is handed over before `cancel`
 /// returns.
 #[test]
@@ -270,9 +287,8 @@ fn closing_leaves_what_was_put_to_a_task_whose_message_is_withdrawn() {
     assert_eq!(counts(queue), (1, 2, 0));
     queue.close();
     assert_eq!(senders.each_mut().map(|sender| sender.expect_ready().unwrap_err().item), [1, 2]);
-    let mut taken = takers.each_mut().map(|taker| taker.expect_ready().ok());
-    taken.sort_unstable();
-    assert_eq!((taken, queue.len()), ([None, Some(3)], 0));
+    let taken = takers.each_mut().map(Step::expect_ready);
+    assert_eq!((taken, queue.len()), ([Ok(3), Err(Closed)], 0));
 }
 
 /// An item that was put, not transferred, is a task's from when it is handed over.

@@ -247,6 +247,7 @@ impl<T> Transferring<T> {
 
     /// Hands a message to a waiting taker. True if that is as good as taken; otherwise its sender
     /// goes on waiting.
+    #[inline]
     fn hand(
         &mut self,
         queue: &mut Queue<Delivery<T>>,
@@ -276,6 +277,7 @@ impl<T> Transferring<T> {
     }
 
     /// Tells a sender that its message was taken.
+    #[inline]
     fn complete(queue: &mut Queue<Delivery<T>>, sender: Sender<T>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the sender of a message is alive and in its lane.
         unsafe {

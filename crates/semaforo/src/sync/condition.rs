@@ -55,6 +55,19 @@ pub struct Condition<P: Policy = Exclusive> {
 }
 
 /// A condition of a [`ReentrantLock`](crate::ReentrantLock).
+///
+/// The value has to be one that can be shared. While one guard waits, the owner's others still give out
+/// references to it, and whoever has the lock meanwhile does, too:
+///
+/// ```compile_fail,E0277
+/// use semaforo::{ReentrantCondition, ReentrantLock};
+/// use std::cell::Cell;
+///
+/// let (lock, changed) = (ReentrantLock::new(Cell::new(0)), ReentrantCondition::new());
+/// let outer = lock.lock().wait().unwrap();
+/// let inner = lock.lock().wait().unwrap();
+/// let inner = changed.wait(inner).wait();
+/// ```
 pub type ReentrantCondition = Condition<Owned>;
 
 /// A condition of the write side of an [`RwLock`](crate::RwLock).

@@ -140,6 +140,7 @@ impl<A> Queue<A> {
     /// # Safety
     /// The lock is held, and the waiter is alive, where its notes say, and not on the list of a
     /// condition.
+    #[inline]
     pub(crate) unsafe fn detach(&mut self, waiter: Pointer<A>) -> Place {
         // SAFETY: passed on from the caller.
         unsafe {

@@ -58,6 +58,7 @@ every_case_for! {
     event_happened: Happened,
     auto_event_happened: Signalled,
     promise_get: Get,
+    phaser_advanced: Advanced,
     parker_park: Park,
     token_cancelled: Cancelled,
     synchronizer_acquire: Own,

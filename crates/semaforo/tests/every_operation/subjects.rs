@@ -6,8 +6,8 @@ use semaforo::policy::Exclusive;
 use semaforo::request::{Limited, Operation, Output};
 use semaforo::{
     AutoEvent, BlockingQueue, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker,
-    Promise, ReentrantLock, Rejected, Request, RwLock, Semaphore, Synchronizer, SynchronousQueue,
-    TransferQueue, WaitError,
+    Phaser, Promise, ReentrantLock, Rejected, Request, RwLock, Semaphore, Synchronizer,
+    SynchronousQueue, TransferQueue, WaitError,
 };
 
 use crate::support::{Kind, Queued, Waiter, eventually, leaked};
@@ -285,6 +285,14 @@ subject! {
     ask: |promise| promise.get();
     provide: |promise| let_go(promise.set(1));
     available: |promise| promise.available().into();
+}
+
+subject! {
+    Advanced(sent): Phaser, semaforo::sync::phaser::Advanced<&'static Phaser>;
+    new: || Phaser::new(1);
+    ask: |phaser| phaser.advanced(0);
+    provide: |phaser| let_go(phaser.arrive());
+    available: |phaser| phaser.phase().into();
 }
 
 subject! {

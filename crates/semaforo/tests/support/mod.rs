@@ -72,6 +72,7 @@ queued! {
     [T: ?Sized] semaforo::Mutex<T>,
     [T: ?Sized] semaforo::RwLock<T>,
     [T: ?Sized] semaforo::ReentrantLock<T>,
+    [T: ?Sized] semaforo::ReentrantRwLock<T>,
     [] semaforo::Latch,
     [] semaforo::Event,
     [] semaforo::AutoEvent,
