@@ -13,7 +13,6 @@ use crate::wait::request::Request;
 ///
 /// Dropping it leaves the rest in the queue.
 #[must_use = "nothing is taken until this is iterated"]
-#[derive(Debug)]
 pub struct Items<'a, T>(pub(super) &'a BlockingQueue<T>);
 
 impl<T> Iterator for Items<'_, T> {
@@ -21,6 +20,12 @@ impl<T> Iterator for Items<'_, T> {
 
     fn next(&mut self) -> Option<T> {
         self.0.take().wait().ok()
+    }
+}
+
+impl<T> fmt::Debug for Items<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Items").field(self.0).finish()
     }
 }
 
