@@ -23,13 +23,19 @@ mod barging;
 mod cancellation;
 mod checker;
 mod closing;
+mod conditions;
 mod deferring;
 mod dormancy;
 mod grants;
+mod hand_offs;
 mod lanes;
+mod meetings;
+mod queues;
 mod race;
+mod ring;
 mod task;
 mod time_limits;
+mod transfers;
 mod witness;
 
 #[cfg(shuttle)]

@@ -110,10 +110,19 @@ impl Phases {
         state & ADVANCING != 0
     }
 
+    /// The phase in which a party is expected that registers now.
+    #[must_use]
+    pub const fn expected(state: u64) -> u32 {
+        if Self::is_advancing(state) { Self::next_phase(state) } else { Self::phase(state) }
+    }
+
+    const fn next_phase(state: u64) -> u32 {
+        Self::phase(state).wrapping_add(1) & Self::MAX_PHASE
+    }
+
     /// The next phase begins.
     const fn advance(state: u64) -> u64 {
-        let next = Self::phase(state).wrapping_add(1) & Self::MAX_PHASE;
-        Self::initial(Self::parties(state), next)
+        Self::initial(Self::parties(state), Self::next_phase(state))
     }
 
     const fn arrive(&self, state: u64, leaves: bool) -> Result<u64, PhaserError> {

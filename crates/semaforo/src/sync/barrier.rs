@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
 
-use crate::primitive::TrackedCell;
+use crate::primitive::{ThreadId, TrackedCell, current};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
 use crate::wait::limits::WaitError;
@@ -95,8 +94,23 @@ pub struct Gathering {
     generation: u64,
     broken: bool,
     has_action: bool,
-    /// Who runs the action now, and for which generation.
-    acting: Option<(ThreadId, u64)>,
+    /// The action runs, or is about to.
+    acting: Option<Acting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Acting {
+    generation: u64,
+    /// Where it runs. Nowhere between the actions of two generations, when wakers run.
+    thread: Option<ThreadId>,
+}
+
+/// What came of an action.
+struct Acted {
+    /// Its generation went on.
+    went: bool,
+    /// Another generation is complete, and the action has to run for it.
+    again: bool,
 }
 
 /// What a party is told when all have arrived.
@@ -132,11 +146,19 @@ impl Gathering {
     }
 
     fn act(&mut self) {
-        self.acting = Some((std::thread::current().id(), self.generation));
+        self.acting = Some(Acting { generation: self.generation, thread: None });
+    }
+
+    fn act_here(&mut self) {
+        self.acting = self.acting.map(|acting| {
+            let thread = Some(current().id());
+            Acting { thread, ..acting }
+        });
     }
 
     fn is_acting_here(&self) -> bool {
-        self.acting.is_some_and(|(thread, _)| thread == std::thread::current().id())
+        let thread = self.acting.and_then(|acting| acting.thread);
+        thread.is_some_and(|thread| thread == current().id())
     }
 
     /// Lets everyone go who has arrived.
@@ -146,14 +168,15 @@ impl Gathering {
         answer_all(queue, GATHERING, standing::SERVED, wakes);
     }
 
-    /// The action has run: everyone goes, and those who came meanwhile have arrived. True if that
-    /// makes another generation complete, and the action has to run for it.
-    fn go_on(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> bool {
-        let acted_for = self.acting.take().map(|(_, generation)| generation);
-        if acted_for == Some(self.generation) && !self.broken {
+    /// The action has run: everyone goes, unless the barrier was reset, and those who came meanwhile
+    /// have arrived.
+    fn go_on(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> Acted {
+        let acted_for = self.acting.take().map(|acting| acting.generation);
+        let went = acted_for == Some(self.generation) && !self.broken;
+        if went {
             self.trip(queue, wakes);
         }
-        self.admit_early(queue, wakes)
+        Acted { went, again: self.admit_early(queue, wakes) }
     }
 
     /// Counts in those who came while the action ran. True if all have arrived, and the action has to
@@ -168,7 +191,7 @@ impl Gathering {
                     continue;
                 }
                 let complete = self.count_in(waiter);
-                queue.join(waiter, GATHERING, false);
+                queue.receive(waiter, GATHERING, false);
                 if complete && self.has_action {
                     self.act();
                     return true;
@@ -347,7 +370,7 @@ impl Barrier {
         self.hall.locked(|rule, (), _| rule.broken)
     }
 
-    /// Starts anew: those who wait are told that it is [`Broken`], and it no longer is.
+    /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
     pub fn reset(&self) {
         self.hall.change(|rule, (), queue, wakes| {
             rule.turn_away(queue, wakes);
@@ -402,9 +425,12 @@ impl Barrier {
         Ok(())
     }
 
-    /// Runs the action, as often as there are complete generations, and lets everyone go.
-    fn run_action(&self) {
+    /// Runs the action, as often as there are complete generations, and lets everyone go. False if the
+    /// first of them was reset meanwhile.
+    fn run_action(&self) -> bool {
+        let mut first = None;
         loop {
+            self.hall.locked(|rule, (), _| rule.act_here());
             let ran = self.action.as_ref().map(|action| {
                 let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
                 catch_unwind(AssertUnwindSafe(&mut *action))
@@ -417,8 +443,10 @@ impl Barrier {
                 });
                 resume_unwind(panic);
             }
-            if !self.hall.change(|rule, (), queue, wakes| rule.go_on(queue, wakes)) {
-                return;
+            let acted = self.hall.change(|rule, (), queue, wakes| rule.go_on(queue, wakes));
+            let went = *first.get_or_insert(acted.went);
+            if !acted.again {
+                return went;
             }
         }
     }
@@ -450,13 +478,13 @@ pub struct Arrive<H: Handle<Barrier>>(H);
 impl<H: Handle<Barrier>> Arrive<H> {
     /// All have arrived; if this party has to, it runs the action first.
     #[inline]
-    fn arrived(self, party: Party) -> Arrival {
+    fn arrived(self, party: Party) -> Result<Arrival, Broken> {
         // SAFETY: owned, and nobody else can reach it.
         let Told { index, last, acts } = unsafe { party.told(|told| *told) };
-        if acts {
-            self.0.run_action();
+        if acts && !self.0.run_action() {
+            return Err(Broken);
         }
-        Arrival { index, last }
+        Ok(Arrival { index, last })
     }
 }
 
@@ -485,12 +513,12 @@ impl<H: Handle<Barrier>> Operation for Arrive<H> {
 
     #[inline]
     fn output(self, party: AskOf<Self>, (): (), outcome: Result<(), Broken>) -> Self::Output {
-        outcome.map(|()| self.arrived(party))
+        outcome.and_then(|()| self.arrived(party))
     }
 
     #[inline]
     fn bounded(self, party: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| self.arrived(party))
+        outcome.and_then(|()| self.arrived(party).map_err(WaitError::Refused))
     }
 }
 

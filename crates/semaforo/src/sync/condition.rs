@@ -46,11 +46,28 @@ use crate::wait::waiter::standing;
 ///
 /// A signal wins over a limit that comes to its end while the signalled one still waits for the lock.
 /// If the signalled one is dropped before it returns, the next one is signalled instead.
+///
+/// Whoever waits gives all its holds of a [`ReentrantLock`](crate::ReentrantLock) away. Its other guards
+/// hold nothing meanwhile, nor ever again if the wait is dropped; to wait or to signal with one of them
+/// panics.
 pub struct Condition<P: Policy = Exclusive> {
     room: OnceLock<Arc<Room<P>>>,
 }
 
 /// A condition of a [`ReentrantLock`](crate::ReentrantLock).
+///
+/// The value has to be one that can be shared. While one guard waits, the owner's others still give out
+/// references to it, and whoever has the lock meanwhile does, too:
+///
+/// ```compile_fail,E0277
+/// use semaforo::{ReentrantCondition, ReentrantLock};
+/// use std::cell::Cell;
+///
+/// let (lock, changed) = (ReentrantLock::new(Cell::new(0)), ReentrantCondition::new());
+/// let outer = lock.lock().wait().unwrap();
+/// let inner = lock.lock().wait().unwrap();
+/// let inner = changed.wait(inner).wait();
+/// ```
 pub type ReentrantCondition = Condition<Owned>;
 
 /// A condition of the write side of an [`RwLock`](crate::RwLock).
@@ -165,7 +182,7 @@ impl<P: Policy> Condition<P> {
     /// # Panics
     /// If the condition belongs to another lock.
     pub fn signal_many<G: LockGuard<Policy = P>>(&self, guard: &G, at_most: usize) -> usize {
-        self.existing_room(guard).map_or(0, |room| room.signal(at_most))
+        self.existing_room(guard).map_or(0, |room| room.signal(guard.ask(), at_most))
     }
 
     /// Signals everyone who waits. Returns how many.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::introspection;
 use crate::policy::{PhaserError, Phases, Step};
+use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::core::{Attempt, Core};
 use crate::wait::limits::WaitError;
@@ -54,23 +55,28 @@ impl Phaser {
     /// The number of the last phase; the one after it is 0 again.
     pub const MAX_PHASE: u32 = Phases::MAX_PHASE;
 
-    /// A phaser with so many parties, in phase 0.
-    ///
-    /// # Panics
-    /// If that is more than [`MAX_PARTIES`](Self::MAX_PARTIES).
-    #[must_use]
-    pub fn new(parties: u32) -> Self {
-        Self::build(parties, 0, None)
+    constant_unless_modelled! {
+        /// A phaser with so many parties, in phase 0.
+        ///
+        /// # Panics
+        /// If that is more than [`MAX_PARTIES`](Self::MAX_PARTIES).
+        #[must_use]
+        pub const fn new(parties: u32) -> Self {
+            Self::in_phase(parties, 0)
+        }
     }
 
-    /// A phaser that begins with this phase.
-    ///
-    /// # Panics
-    /// If there are more than [`MAX_PARTIES`](Self::MAX_PARTIES), or the phase is above
-    /// [`MAX_PHASE`](Self::MAX_PHASE).
-    #[must_use]
-    pub fn in_phase(parties: u32, phase: u32) -> Self {
-        Self::build(parties, phase, None)
+    constant_unless_modelled! {
+        /// A phaser that begins with this phase.
+        ///
+        /// # Panics
+        /// If there are more than [`MAX_PARTIES`](Self::MAX_PARTIES), or the phase is above
+        /// [`MAX_PHASE`](Self::MAX_PHASE).
+        #[must_use]
+        pub const fn in_phase(parties: u32, phase: u32) -> Self {
+            let state = Phases::initial(parties, phase);
+            Self { synchronizer: Synchronizer::new(Phases::new(false), state), hook: None }
+        }
     }
 
     /// A phaser that calls `hook` with the phase that ends and the number of registered parties,
@@ -86,12 +92,9 @@ impl Phaser {
         parties: u32,
         hook: impl Fn(u32, u32) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self::build(parties, 0, Some(Box::new(hook)))
-    }
-
-    fn build(parties: u32, phase: u32, hook: Option<Hook>) -> Self {
-        let policy = Phases::new(hook.is_some());
-        Self { synchronizer: Synchronizer::new(policy, Phases::initial(parties, phase)), hook }
+        let state = Phases::initial(parties, 0);
+        let hook: Hook = Box::new(hook);
+        Self { synchronizer: Synchronizer::new(Phases::new(true), state), hook: Some(hook) }
     }
 
     /// One more party. Returns the phase in which it is expected.
@@ -107,7 +110,7 @@ impl Phaser {
     /// # Errors
     /// If there would be too many, or there are no more phases; then nothing changes.
     pub fn register_many(&self, parties: u32) -> Result<u32, PhaserError> {
-        self.synchronizer.release(Step::Register(parties)).map(Phases::phase)
+        self.synchronizer.release(Step::Register(parties)).map(Phases::expected)
     }
 
     /// A party arrives, and does not wait. Returns the phase that it arrived in.

@@ -154,10 +154,16 @@ where
         while (self.goes_on)(&guard) {
             match next(self.condition, &self.limits, guard).wait() {
                 Ok(signalled) => guard = signalled,
-                Err(interrupted) => return L::output(Err(interrupted)),
+                Err(interrupted) => return L::output(self.look_again(interrupted)),
             }
         }
         L::output(Ok(guard))
+    }
+
+    /// What has come about by the time that the lock is held again counts, although the limit came
+    /// first.
+    fn look_again(&mut self, interrupted: Interrupted<G>) -> Result<G, Interrupted<G>> {
+        if (self.goes_on)(&interrupted.guard) { Err(interrupted) } else { Ok(interrupted.guard) }
     }
 }
 
@@ -196,7 +202,9 @@ where
                     this.stage = Stage::Finished;
                     match outcome {
                         Ok(guard) => guard,
-                        Err(interrupted) => return Poll::Ready(L::output(Err(interrupted))),
+                        Err(interrupted) => {
+                            return Poll::Ready(L::output(this.look_again(interrupted)));
+                        }
                     }
                 }
                 // A guard is not pinned.

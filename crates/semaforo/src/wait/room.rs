@@ -32,6 +32,9 @@ pub struct Room<P: Policy> {
 struct Occupants<A> {
     list: List<A>,
     number: usize,
+    /// The task that was signalled urgently last, until it comes or is dropped. It is alive for as long
+    /// as it is noted here.
+    urgent: Option<Pointer<A>>,
 }
 
 // SAFETY: the list's pointers lead to pinned waiters, which any thread may touch under the lock.
@@ -115,7 +118,7 @@ impl Note {
 impl<P: Policy> Room<P> {
     pub(crate) fn new(core: &Core<P>) -> Arc<Self> {
         let core = core.shared();
-        let occupants = Occupants { list: List::new(), number: 0 };
+        let occupants = Occupants { list: List::new(), number: 0, urgent: None };
         Arc::new(Self { core, occupants: TrackedCell::new(occupants) })
     }
 
@@ -126,28 +129,75 @@ impl<P: Policy> Room<P> {
 
     /// How many wait for a signal.
     pub(crate) fn occupants(&self) -> usize {
-        let _locked = self.core.lock();
-        self.inside(|room| room.number)
+        self.core.lock().change(|_, queue, _| {
+            self.recall(queue);
+            self.inside(|room| room.number)
+        })
     }
 
     /// The smallest priority of those who wait for a signal.
     pub(crate) fn least_priority(&self) -> Option<u64> {
-        let _locked = self.core.lock();
-        let first = self.inside(|room| room.list.front())?;
-        // SAFETY: the lock is held, and what is in the room is alive.
-        Some(unsafe { Self::note(first, |note| note.priority) })
+        self.core.lock().change(|_, queue, _| {
+            self.recall(queue);
+            let first = self.inside(|room| room.list.front())?;
+            // SAFETY: the lock is held, and what is in the room is alive.
+            Some(unsafe { Self::note(first, |note| note.priority) })
+        })
     }
 
-    /// Moves up to so many from the room into the lock's line, for a caller who holds the lock.
-    pub(crate) fn signal(&self, at_most: usize) -> usize {
+    /// Moves up to so many from the room into the lock's line, for a caller who holds the lock; it must
+    /// be able to ask for it like this.
+    ///
+    /// # Panics
+    /// If the lock is not held so: nobody would pass it on to those who were moved.
+    pub(crate) fn signal(&self, ask: P::Ask, at_most: usize) -> usize {
         let end = if at_most == usize::MAX { End::Broadcast } else { End::Signalled };
-        self.core.lock().change(|core, queue, _| {
+        let mut locked = self.core.lock();
+        self.assert_held(&mut locked, ask);
+        locked.change(|core, queue, _| {
+            self.recall(queue);
             let mut signalled = 0;
             while signalled < at_most && self.send_next(core, queue, end, false) {
                 signalled += 1;
             }
             signalled
         })
+    }
+
+    /// A re-entrant lock has guards that hold nothing, while their owner waits with another of them.
+    fn assert_held(&self, locked: &mut Locked<'_, P>, ask: P::Ask) {
+        let held = locked.change(|core, _, state| {
+            let give = core.policy.undo(ask);
+            give.is_some_and(|give| core.policy.release(*state, give).is_ok())
+        });
+        assert!(held, "the lock is not held: the owner of this guard waits with another");
+    }
+
+    /// A task that was signalled urgently, and did not come, has missed its turn: it is back in the
+    /// room, before those of its priority, unless a limit came in the meantime. The lock is held; called
+    /// before anybody looks at who is in the room.
+    fn recall(&self, queue: &mut Queue<P::Ask>) {
+        let Some(waiter) = self.inside(|room| room.urgent) else { return };
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            if waiter.as_ref().notes(|notes| notes.place) != Place::Dormant {
+                return;
+            }
+            self.inside(|room| room.urgent = None);
+            let end = Self::note(waiter, |note| {
+                note.end = note.late_end.map_or(End::None, End::Limit);
+                note.end
+            });
+            if end == End::None {
+                queue.detach(waiter);
+                self.add(waiter, true);
+            }
+        }
+    }
+
+    /// Whoever was signalled urgently has come, or leaves. The lock is held.
+    fn forget_urgent(&self, waiter: Pointer<P::Ask>) {
+        self.inside(|room| room.urgent = room.urgent.filter(|urgent| *urgent != waiter));
     }
 
     /// Moves the next one into the lock's line. False if there is none. The lock is held.
@@ -211,14 +261,7 @@ impl<P: Policy> Room<P> {
                     let other = Self::note(other, |note| note.priority);
                     if first { other < priority } else { other <= priority }
                 };
-                let mut other = room.list.back();
-                while let Some(place) = other.filter(|other| !comes_before(*other)) {
-                    other = room.list.before(place);
-                }
-                match other {
-                    Some(other) => room.list.insert_after(other, waiter),
-                    None => room.list.push_front(waiter),
-                }
+                room.list.insert(waiter, comes_before);
             });
         }
     }
@@ -275,6 +318,7 @@ impl<P: Policy> Room<P> {
         // SAFETY: the lock is held; the waiter is pinned, prepared, and on no list, and what is in the
         // room is alive.
         let signalled = locked.change(|core, queue, state| unsafe {
+            self.recall(queue);
             let Some(next) = self.inside(|room| room.list.front()) else { return false };
             Self::give_away(core, state, waiter);
             self.remove(next);
@@ -283,7 +327,10 @@ impl<P: Policy> Room<P> {
             own.notes(|notes| notes.place = Place::Nowhere);
             if let Some(taken) = core.policy.acquire(*state, own.ask) {
                 *state = taken;
-                queue.answer(next, core.standing_of_grant(next), &mut wakes);
+                let standing = core.standing_of_grant(next);
+                // A thread always comes, and is gone then.
+                self.inside(|room| room.urgent = (standing == standing::GRANTED).then_some(next));
+                queue.answer(next, standing, &mut wakes);
             } else {
                 debug_assert!(false, "the lock was just given away");
                 queue.receive(next, core.lane(own.ask), true);
@@ -324,9 +371,10 @@ impl<P: Policy> Line for Room<P> {
         _: &mut Option<Infallible>,
         give_up: impl FnOnce() -> Option<u8>,
     ) -> u8 {
-        let locked = self.core.lock();
+        let mut locked = self.core.lock();
         // SAFETY: the lock is held; passed on from the caller.
         unsafe {
+            self.assert_held(&mut locked, waiter.as_ref().ask);
             if Self::note(waiter, |note| note.errand) == Errand::SignalUrgently {
                 let signalled = self.signal_urgently(locked, waiter);
                 return if signalled { standing::WAITING } else { standing::SERVED };
@@ -340,34 +388,35 @@ impl<P: Policy> Line for Room<P> {
     }
 
     unsafe fn claim(&self, waiter: Pointer<P::Ask>) -> bool {
-        // SAFETY: passed on from the caller.
-        unsafe { self.core.claim(waiter) }
+        // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
+        unsafe {
+            waiter.as_ref().standing() == standing::GRANTED
+                && self.core.lock().change(|_, queue, _| {
+                    let claimed = queue.claim(waiter);
+                    if claimed {
+                        self.forget_urgent(waiter);
+                    }
+                    claimed
+                })
+        }
     }
 
     /// Whoever was signalled urgently, and did not come, has missed its turn, and waits for the next
     /// signal.
     unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
         // SAFETY: passed on from the caller; the closure is called under the lock.
-        unsafe {
+        let standing = unsafe {
             self.core.revisit_or(waiter, waker, |queue| {
-                let late_end = Self::note(waiter, |note| {
-                    let missed = note.end == End::SignalledUrgently;
-                    missed.then(|| note.late_end.take())
-                })?;
-                match late_end {
-                    Some(standing) => {
-                        Self::note(waiter, |note| note.end = End::Limit(standing));
-                        None
-                    }
-                    None => {
-                        queue.detach(waiter);
-                        Self::note(waiter, |note| note.end = End::None);
-                        self.add(waiter, true);
-                        Some(standing::WAITING)
-                    }
-                }
+                self.recall(queue);
+                let place = waiter.as_ref().notes(|notes| notes.place);
+                (place == Place::Condition).then_some(standing::WAITING)
             })
+        };
+        if standing::is_final(standing) {
+            let _locked = self.core.lock();
+            self.forget_urgent(waiter);
         }
+        standing
     }
 
     unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
@@ -379,6 +428,8 @@ impl<P: Policy> Line for Room<P> {
     unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
         let was_in_room = self.core.lock().change(|core, queue, _| unsafe {
+            self.recall(queue);
+            self.forget_urgent(waiter);
             if waiter.as_ref().notes(|notes| notes.place) == Place::Condition {
                 self.remove(waiter);
                 waiter.as_ref().notes(|notes| notes.place = Place::Nowhere);
@@ -400,6 +451,7 @@ impl<P: Policy> Line for Room<P> {
     unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the waiter is where its notes say.
         self.core.lock().change(|core, queue, state| unsafe {
+            self.recall(queue);
             let end = Self::note(waiter, |note| note.end);
             match waiter.as_ref().notes(|notes| notes.place) {
                 Place::Condition => {

@@ -9,3 +9,4 @@ mod gates;
 mod locks;
 mod owned;
 mod permits;
+mod phases;
