@@ -445,28 +445,54 @@ fn an_urgent_signal_taken_back_against_drop() {
     });
 }
 
-/// A task that was signalled urgently is dropped, and another waits: that has the signal, and the
-/// signaller goes on after it, or before it if its turn was taken back.
+/// A task that was signalled urgently is dropped while its turn is taken back, and another waits: that
+/// has the signal, unless the turn was missed. The signaller goes on.
 #[test]
 fn an_urgent_signal_passed_on() {
-    explore_within(3, || {
+    explore_within(4, || {
         let place = Place::default();
         let (signalled, next) = (place.waiting(), place.waiting());
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
         race(
-            (signalled, next, signaller, Witness::new()),
+            signalled,
             [
-                |(signalled, next, _, witness)| {
-                    drop(signalled.take());
-                    let _guard = next.take().resume();
-                    witness.change();
-                },
-                |(_, _, signaller, witness)| {
+                |signalled| drop(signalled.take()),
+                |_| {
                     time_passes();
                     time_passes();
-                    let _guard = signaller.take().resume();
-                    witness.change();
                 },
+            ],
+        );
+        let mut next = next.left();
+        if place.condition.is_awaited() {
+            drop(next);
+            drop(signaller.left().resume());
+        } else if let Poll::Ready(guard) = next.poll() {
+            drop(guard);
+            drop(signaller.left().resume());
+        } else {
+            // It did not come for its turn either.
+            drop(signaller.left().resume());
+            drop(next.resume());
+        }
+        place.assert_settled();
+    });
+}
+
+/// A task that has missed its turn is polled while the next signal comes: that reaches it.
+#[test]
+fn a_signal_to_one_who_missed_its_turn() {
+    explore_within(4, || {
+        let place = Place::default();
+        let (signalled, signaller) = urgent(&place);
+        time_passes();
+        time_passes();
+        let guard = For::one_side(signaller.left().resume());
+        let (place, ..) = race(
+            (place, guard, signalled),
+            [
+                |(place, guard, _)| place.signal(guard.take()),
+                |(.., signalled)| drop(signalled.take().run()),
             ],
         );
         place.assert_settled();
