@@ -1,60 +1,25 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.util.Map;
-import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 
-/**
- * The java.util.concurrent peers of the sync rows. Reads lines "ROW AMOUNT" and
- * answers each with nanoseconds per operation; ends when its input ends. The
- * amount is a number of operations for rows with one thread, and microseconds
- * for rows with two.
- */
-public final class SyncPeers {
-    private interface Row {
-        double sample(long amount) throws Exception;
-    }
-
-    /** One side of a two-thread row: works until told to stop, returns its operations. */
-    private interface Side {
-        long work() throws Exception;
-    }
-
+/** The peers of the sync rows. */
+final class SyncPeers {
     private static final int WRITE_EVERY = 20;
 
-    /** The benchmark pins these two threads; it finds them by their names. */
-    private static final ExecutorService[] FIGHTERS = {fighter("peer-0"), fighter("peer-1")};
-
-    private static volatile boolean stop;
     private static volatile boolean last;
 
-    public static void main(String[] arguments) throws Exception {
+    static Map<String, Peers.Row> rows() {
         Semaphore nonfair = new Semaphore(1, false);
         Semaphore fair = new Semaphore(1, true);
         Semaphore there = new Semaphore(0, false);
         Semaphore back = new Semaphore(0, false);
         ReentrantReadWriteLock lock = new ReentrantReadWriteLock(true);
-        Map<String, Row> rows = Map.of(
+        return Map.of(
             "semaphore", operations -> acquireAndRelease(nonfair, operations),
             "semaphore-fair", operations -> acquireAndRelease(fair, operations),
-            "ping-pong", length -> together(length, () -> serve(there, back), () -> answer(there, back)),
-            "fight-fair", length -> together(length, () -> fight(fair), () -> fight(fair)),
-            "rwlock-fair", length -> together(length, () -> mostlyRead(lock, 0), () -> mostlyRead(lock, 7)));
-
-        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
-        for (String line; (line = requests.readLine()) != null; ) {
-            String[] words = line.split(" ");
-            System.out.println(rows.get(words[0]).sample(Long.parseLong(words[1])));
-            System.out.flush();
-        }
-        for (ExecutorService fighter : FIGHTERS) {
-            fighter.shutdown();
-        }
+            "ping-pong", length -> pingPong(there, back, length),
+            "fight-fair", length -> Peers.together(length, () -> fight(fair), () -> fight(fair)),
+            "rwlock-fair", length -> Peers.together(length, () -> mostlyRead(lock, 0), () -> mostlyRead(lock, 7)));
     }
 
     private static double acquireAndRelease(Semaphore semaphore, long operations) throws Exception {
@@ -72,7 +37,7 @@ public final class SyncPeers {
             semaphore.acquire();
             semaphore.release();
             done++;
-        } while (!stop);
+        } while (!Peers.stop);
         return done;
     }
 
@@ -83,8 +48,13 @@ public final class SyncPeers {
             side.lock();
             side.unlock();
             turn++;
-        } while (!stop);
+        } while (!Peers.stop);
         return turn - firstTurn;
+    }
+
+    private static double pingPong(Semaphore there, Semaphore back, long length) throws Exception {
+        last = false;
+        return Peers.together(length, () -> serve(there, back), () -> answer(there, back));
     }
 
     private static long serve(Semaphore there, Semaphore back) throws Exception {
@@ -93,7 +63,7 @@ public final class SyncPeers {
             there.release();
             back.acquire();
             trips += 2;
-        } while (!stop);
+        } while (!Peers.stop);
         last = true;
         there.release();
         return trips;
@@ -106,32 +76,5 @@ public final class SyncPeers {
             there.acquire();
         }
         return 0;
-    }
-
-    /** Runs both sides for so many microseconds: first begin to last end, per operation of both. */
-    private static double together(long microseconds, Side left, Side right) throws Exception {
-        stop = false;
-        last = false;
-        CyclicBarrier start = new CyclicBarrier(2);
-        Future<long[]> first = FIGHTERS[0].submit(() -> stint(start, left));
-        Future<long[]> second = FIGHTERS[1].submit(() -> stint(start, right));
-        TimeUnit.MICROSECONDS.sleep(microseconds);
-        stop = true;
-        long[] one = first.get();
-        long[] two = second.get();
-        return (Math.max(one[1], two[1]) - Math.min(one[0], two[0])) / (double) (one[2] + two[2]);
-    }
-
-    private static long[] stint(CyclicBarrier start, Side side) throws Exception {
-        start.await();
-        long begin = System.nanoTime();
-        long operations = side.work();
-        return new long[] {begin, System.nanoTime(), operations};
-    }
-
-    private static ExecutorService fighter(String name) {
-        ExecutorService fighter = Executors.newSingleThreadExecutor(work -> new Thread(work, name));
-        fighter.submit(() -> {});
-        return fighter;
     }
 }

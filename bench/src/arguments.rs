@@ -7,13 +7,14 @@ use lexopt::prelude::*;
 
 use crate::measure::Plan;
 use crate::row::Row;
-use crate::sync;
+use crate::{queue, sync};
 
 pub(crate) const USAGE: &str = "\
 usage: bench AREA [--quick] [--only SUBSTRING] [--json FILE] [--list]
 
 areas:
   sync              semaphores, mutexes, read-write locks
+  queue             queues, transfers, barriers, exchanger, phaser
 
 options:
   --quick           fewer and shorter samples: under 40 s for all rows
@@ -22,11 +23,14 @@ options:
   --list            name the rows and stop
   --help            show this and stop";
 
+const AREAS: &str = "there are: sync, queue";
+
 /// The rows of an area, by its name on the command line.
 fn rows_of(area: &str) -> Result<Vec<Row>, String> {
     match area {
         "sync" => Ok(sync::rows()),
-        unknown => Err(format!("there is no area {unknown:?}; there is: sync")),
+        "queue" => Ok(queue::rows()),
+        unknown => Err(format!("there is no area {unknown:?}; {AREAS}")),
     }
 }
 
@@ -57,7 +61,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
         }
     }
 
-    let rows = selected(area.ok_or("which area? there is: sync")?, only)?;
+    let rows = selected(area.ok_or_else(|| format!("which area? {AREAS}"))?, only)?;
     if list {
         return Ok(Command::List(rows));
     }

@@ -7,19 +7,27 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::placement::Placement;
 use crate::row::{Contestant, Work};
 
-const SOURCE: &str = include_str!("../java/SyncPeers.java");
-const CLASS: &str = "SyncPeers";
+const SOURCES: [(&str, &str); 3] = [
+    ("Peers.java", include_str!("../java/Peers.java")),
+    ("SyncPeers.java", include_str!("../java/SyncPeers.java")),
+    ("QueuePeers.java", include_str!("../java/QueuePeers.java")),
+];
+const CLASS: &str = "Peers";
 
-/// The names `SyncPeers` gives the two threads of its fights.
+/// The names `Peers` gives the two threads of its fights.
 const FIGHTERS: [&str; 2] = ["peer-0", "peer-1"];
 
 /// Long enough for the second compiler of the Java machine to have done its work.
-const WARM_UP: Duration = Duration::from_millis(60);
+/// In pieces with a rest after each: it needs a core that the two sides do not occupy.
+const WARM_UP: Duration = Duration::from_millis(15);
+const WARM_UP_REST: Duration = Duration::from_millis(5);
+const WARM_UPS: usize = 12;
 const WARM_UP_OPERATIONS: u64 = 400_000;
 
 /// Started by the first row that has a Java peer.
@@ -45,7 +53,10 @@ pub(crate) fn timed(
         java.place(placement);
         java.sample(row, length.as_micros() as u64)
     };
-    sample(WARM_UP);
+    for _ in 0..WARM_UPS {
+        sample(WARM_UP);
+        thread::sleep(WARM_UP_REST);
+    }
     Some(Contestant::peer(name, Work::timed(sample)))
 }
 
@@ -126,11 +137,9 @@ impl Java {
 }
 
 fn compile(classes: &Path) -> Result<(), String> {
-    let source = classes.join(format!("{CLASS}.java"));
-    std::fs::create_dir_all(classes)
-        .and_then(|()| std::fs::write(&source, SOURCE))
-        .map_err(|error| format!("{}: {error}", source.display()))?;
-    let compiled = Command::new("javac").arg("-d").arg(classes).arg(&source).output();
+    let written = write_sources(classes);
+    let sources = written.map_err(|error| format!("{}: {error}", classes.display()))?;
+    let compiled = Command::new("javac").arg("-d").arg(classes).args(&sources).output();
     let failure = match compiled {
         Ok(output) if output.status.success() => return Ok(()),
         Ok(output) => format!("javac failed: {}", String::from_utf8_lossy(&output.stderr)),
@@ -138,4 +147,13 @@ fn compile(classes: &Path) -> Result<(), String> {
     };
     let _ = std::fs::remove_dir_all(classes);
     Err(failure)
+}
+
+fn write_sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(folder)?;
+    let written = SOURCES.iter().map(|(name, text)| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map(|()| path)
+    });
+    written.collect()
 }

@@ -8,6 +8,7 @@ mod arguments;
 mod java;
 mod measure;
 mod placement;
+mod queue;
 mod report;
 mod row;
 mod sync;

@@ -35,9 +35,12 @@ pub(crate) struct Outcome<'row> {
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) side: Side,
+    pub(crate) caveat: Option<&'static str>,
     pub(crate) median: f64,
     pub(crate) tenth_percentile: f64,
     pub(crate) ninetieth_percentile: f64,
+    /// A sample did not end; what there is comes from the samples before.
+    pub(crate) hung: bool,
 }
 
 pub(crate) fn run<'row>(row: &'row Row, plan: &Plan) -> Outcome<'row> {
@@ -45,7 +48,7 @@ pub(crate) fn run<'row>(row: &'row Row, plan: &Plan) -> Outcome<'row> {
     for entrant in &mut entrants {
         entrant.calibrate(plan.sample);
     }
-    for round in 0..plan.rounds * row.patience {
+    for round in 0..row.most_rounds.min(plan.rounds * row.patience) {
         // The first place in a round rotates too: nobody always follows the same neighbour.
         let count = entrants.len();
         for place in 0..count {
@@ -60,11 +63,12 @@ struct Entrant {
     contestant: Contestant,
     operations: u64,
     samples: Vec<f64>,
+    hung: bool,
 }
 
 impl Entrant {
     fn new(contestant: Contestant) -> Entrant {
-        Entrant { contestant, operations: 1, samples: Vec::new() }
+        Entrant { contestant, operations: 1, samples: Vec::new(), hung: false }
     }
 
     /// Warms the contestant up and finds out how many operations fill a sample.
@@ -72,8 +76,11 @@ impl Entrant {
         match &mut self.contestant.work {
             Work::Counted(sample) => loop {
                 let begin = Instant::now();
-                sample(self.operations);
+                self.hung = sample(self.operations).is_infinite();
                 let took = begin.elapsed();
+                if self.hung {
+                    return;
+                }
                 if took >= length / 4 || self.operations >= MOST_OPERATIONS {
                     self.operations = scaled(self.operations, took, length);
                     return;
@@ -88,13 +95,17 @@ impl Entrant {
     }
 
     fn sample(&mut self, length: Duration) {
+        if self.hung {
+            return;
+        }
         let figure = match &mut self.contestant.work {
             Work::Counted(sample) => {
                 let begin = Instant::now();
                 let figure = sample(self.operations);
                 let took = begin.elapsed();
-                // Calibrated in a lucky moment: without this, one contestant could eat the time of all.
-                if took > length * 3 {
+                // Calibrated in a lucky moment, one contestant could eat the time of all; in an
+                // unlucky one, its figure would be that of starting threads and tasks.
+                if took > length * 3 || took < length / 3 {
                     self.operations = scaled(self.operations, took, length);
                 }
                 figure
@@ -102,7 +113,10 @@ impl Entrant {
             Work::Timed(sample) => sample(length),
             Work::Known(figure) => *figure,
         };
-        self.samples.push(figure);
+        match figure.is_infinite() {
+            true => self.hung = true,
+            false => self.samples.push(figure),
+        }
     }
 
     fn figure(mut self) -> Figure {
@@ -110,9 +124,11 @@ impl Entrant {
         Figure {
             name: self.contestant.name,
             side: self.contestant.side,
+            caveat: self.contestant.caveat,
             median: percentile(&self.samples, 50),
             tenth_percentile: percentile(&self.samples, 10),
             ninetieth_percentile: percentile(&self.samples, 90),
+            hung: self.hung,
         }
     }
 }
@@ -122,8 +138,10 @@ fn scaled(operations: u64, took: Duration, length: Duration) -> u64 {
     ((operations as f64 * factor) as u64).clamp(1, MOST_OPERATIONS)
 }
 
+/// Not a number if there are no samples: nobody may look fast for want of a figure.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    sorted[((sorted.len() - 1) * percent + 50) / 100]
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last * percent + 50) / 100).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -141,6 +159,27 @@ mod tests {
         assert_eq!(percentile(&samples, 50), 5.0);
         assert_eq!(percentile(&samples, 90), 9.0);
         assert_eq!(percentile(&[7.0], 90), 7.0);
+        assert!(percentile(&[], 50).is_nan());
+    }
+
+    #[test]
+    fn whoever_hangs_is_out() {
+        let row = row(|| {
+            let mut samples = [1.0, 2.0, f64::INFINITY, 4.0].into_iter();
+            let hangs_after_two = move |_| samples.next().expect("not asked after it hung");
+            vec![
+                Contestant::ours(Work::Counted(Box::new(|_| 3.0))),
+                Contestant::peer("later", Work::timed(hangs_after_two)),
+                Contestant::peer("at-once", Work::counted(|_| f64::INFINITY)),
+            ]
+        });
+        let plan = Plan { rounds: 3, sample: Duration::from_micros(1) };
+        let figures = run(&row, &plan).figures;
+        let hung: Vec<bool> = figures.iter().map(|figure| figure.hung).collect();
+        assert_eq!(hung, [false, true, true]);
+        // The first of its two went into warming up.
+        assert_eq!(figures[1].median, 2.0);
+        assert!(figures[2].median.is_nan());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where the figures go: a table for people, JSON for machines.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -57,6 +58,9 @@ impl Table {
         let verdicts: Vec<Verdict> = outcomes.iter().filter_map(Outcome::verdict).collect();
         let met = verdicts.iter().filter(|verdict| verdict.met).count();
         println!("{met} of {} bars met", verdicts.len());
+        for caveat in caveats(outcomes) {
+            println!("* {caveat}");
+        }
         if let Some(reason) = crate::java::absence() {
             println!("without Java: {reason}");
         }
@@ -67,6 +71,12 @@ pub(crate) fn write_json(outcomes: &[Outcome], mut file: File) -> io::Result<()>
     let rows: Vec<Value> = outcomes.iter().map(Outcome::to_json).collect();
     serde_json::to_writer_pretty(&mut file, &json!({ "rows": rows }))?;
     writeln!(file)
+}
+
+/// Each once, however many figures it belongs to.
+fn caveats(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
+    let figures = outcomes.iter().flat_map(|outcome| &outcome.figures);
+    figures.filter_map(|figure| figure.caveat).collect()
 }
 
 /// How ours stands to its bar.
@@ -105,16 +115,20 @@ impl Verdict {
 }
 
 impl Figure {
-    /// With the spread where the median alone would mislead.
+    /// With the spread where the median alone would mislead, with a star for a caveat.
     fn in_words(&self) -> String {
+        let star = if self.caveat.is_some() { "*" } else { "" };
         let median = compact(self.median);
-        match self.ninetieth_percentile > 2.0 * self.tenth_percentile {
-            true => format!("{} {median} ({})", self.name, self.spread_in_words()),
-            false => format!("{} {median}", self.name),
+        match self.hung || self.ninetieth_percentile > 2.0 * self.tenth_percentile {
+            true => format!("{}{star} {median} ({})", self.name, self.spread_in_words()),
+            false => format!("{}{star} {median}", self.name),
         }
     }
 
     fn spread_in_words(&self) -> String {
+        if self.hung {
+            return "HUNG".into();
+        }
         let (low, high) = (self.tenth_percentile, self.ninetieth_percentile);
         format!("{}..{}", compact(low), compact(high))
     }
@@ -147,7 +161,9 @@ impl Outcome<'_> {
         let ratio = ours.median / figure;
         let spread =
             bar.spread.map(|at_most| (at_most, ours.ninetieth_percentile / ours.tenth_percentile));
-        let met = ratio <= bar.at_most && spread.is_none_or(|(at_most, spread)| spread <= at_most);
+        let met = !ours.hung
+            && ratio <= bar.at_most
+            && spread.is_none_or(|(at_most, spread)| spread <= at_most);
         Some(Verdict { against, at_most: bar.at_most, ratio, spread, met })
     }
 
@@ -186,6 +202,16 @@ impl Outcome<'_> {
         if !siblings.is_empty() {
             row["also_ours"] = siblings.into();
         }
+        let hung = self.figures.iter().filter(|figure| figure.hung).map(|figure| figure.name);
+        let hung: Vec<&str> = hung.collect();
+        if !hung.is_empty() {
+            row["hung"] = hung.into();
+        }
+        for figure in &self.figures {
+            if let Some(caveat) = figure.caveat {
+                row["caveats"][figure.name] = caveat.into();
+            }
+        }
         row
     }
 }
@@ -199,7 +225,9 @@ fn widest<'row>(names: impl Iterator<Item = &'row str>) -> usize {
 }
 
 fn compact(figure: f64) -> String {
-    if figure < 100.0 && figure.fract() != 0.0 {
+    if figure.is_nan() {
+        "-".into()
+    } else if figure < 100.0 && figure.fract() != 0.0 {
         format!("{figure:.1}")
     } else {
         format!("{figure:.0}")

@@ -10,6 +10,8 @@ pub(crate) struct Row {
     pub(crate) bar: Option<Bar>,
     /// How many times the usual number of rounds; above one where figures are bimodal.
     pub(crate) patience: usize,
+    /// For work so long that a few samples say enough.
+    pub(crate) most_rounds: usize,
     /// Sets the contestants up. Called when the row's turn comes, not before: some
     /// queue 100 000 requests first, or start a Java machine.
     pub(crate) contestants: Box<dyn Fn() -> Vec<Contestant>>,
@@ -22,7 +24,8 @@ impl Row {
         about: &'static str,
         contestants: impl Fn() -> Vec<Contestant> + 'static,
     ) -> Row {
-        Row { id, about, unit: "ns", bar: None, patience: 1, contestants: Box::new(contestants) }
+        let contestants = Box::new(contestants);
+        Row { id, about, unit: "ns", bar: None, patience: 1, most_rounds: usize::MAX, contestants }
     }
 
     pub(crate) fn unit(self, unit: &'static str) -> Row {
@@ -36,12 +39,18 @@ impl Row {
     pub(crate) fn patience(self, patience: usize) -> Row {
         Row { patience, ..self }
     }
+
+    pub(crate) fn at_most_rounds(self, most_rounds: usize) -> Row {
+        Row { most_rounds, ..self }
+    }
 }
 
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     pub(crate) side: Side,
     pub(crate) work: Work,
+    /// What the figure does not tell and a fair comparison has to.
+    pub(crate) caveat: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,19 +64,24 @@ pub(crate) enum Side {
 
 impl Contestant {
     pub(crate) fn ours(work: Work) -> Contestant {
-        Contestant { name: "ours", side: Side::Ours, work }
+        Contestant { name: "ours", side: Side::Ours, work, caveat: None }
     }
 
     pub(crate) fn sibling(name: &'static str, work: Work) -> Contestant {
-        Contestant { name, side: Side::Sibling, work }
+        Contestant { name, side: Side::Sibling, work, caveat: None }
     }
 
     pub(crate) fn peer(name: &'static str, work: Work) -> Contestant {
-        Contestant { name, side: Side::Peer, work }
+        Contestant { name, side: Side::Peer, work, caveat: None }
+    }
+
+    pub(crate) fn caveat(self, caveat: &'static str) -> Contestant {
+        Contestant { caveat: Some(caveat), ..self }
     }
 }
 
-/// Takes one sample and returns its figure in the row's unit.
+/// Takes one sample and returns its figure in the row's unit, infinite if it does
+/// not end. Whoever hangs loses its place in the row, but does not hold up the run.
 pub(crate) enum Work {
     /// Does so many operations. For costs that vary little.
     Counted(Box<dyn FnMut(u64) -> f64>),

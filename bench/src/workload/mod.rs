@@ -11,7 +11,7 @@ pub(crate) mod two_threads;
 
 /// Moves a primitive to an address that no neighbour shares: two cache lines, as
 /// processors fetch them in pairs.
-fn settle<P: 'static>(primitive: P) -> &'static P {
+pub(crate) fn settle<P: 'static>(primitive: P) -> &'static P {
     #[repr(align(128))]
     struct Apart<P>(P);
     &Box::leak(Box::new(Apart(primitive))).0

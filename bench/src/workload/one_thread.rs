@@ -29,6 +29,27 @@ fn repeated<P>(primitive: &'static P, operation: &impl Fn(&'static P), operation
     }
 }
 
+/// Puts so many items in and then takes all of them out; one operation is all of
+/// that. Nanoseconds per item, in and out.
+pub(crate) fn fill_and_empty<P: 'static>(
+    primitive: P,
+    items: u64,
+    put: impl Fn(&'static P, u64) + 'static,
+    take: impl Fn(&'static P) -> u64 + 'static,
+) -> Work {
+    let primitive = settle(primitive);
+    Work::counted(move |operations| {
+        let begin = Instant::now();
+        for _ in 0..operations {
+            (0..items).for_each(|number| put(black_box(primitive), number));
+            (0..items).for_each(|_| {
+                black_box(take(black_box(primitive)));
+            });
+        }
+        begin.elapsed().as_nanos() as f64 / (operations * items) as f64
+    })
+}
+
 /// Queues `others` requests on a primitive that grants nothing, and then repeats
 /// queueing one more behind them and dropping it.
 pub(crate) fn queue_and_drop<P: 'static, F: Future + 'static>(
@@ -62,6 +83,6 @@ pub(crate) fn pending<F: Future>(future: F) {
 }
 
 #[inline(always)]
-fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

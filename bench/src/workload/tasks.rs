@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::settle;
 use crate::row::Work;
@@ -19,6 +20,15 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let built = Builder::new_multi_thread().worker_threads(WORKERS).build();
     built.expect("the system allows two more threads")
 });
+
+/// Where the main thread waits for the tasks. A runtime of its own, as one with a
+/// clock parks its workers differently.
+static WATCH: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_current_thread().enable_time().build().expect("a runtime without threads")
+});
+
+/// Hundreds of times a sample; whoever takes longer has lost a wake-up.
+const ENDLESS: Duration = Duration::from_secs(3);
 
 /// 64 tasks share one primitive; the operation is told the number of the turn.
 /// Nanoseconds per turn of any task.
@@ -74,13 +84,82 @@ where
     })
 }
 
+/// So many tasks put through one channel and as many take. Nanoseconds per item.
+pub(crate) fn pipe<P, F, G>(
+    pairs: u64,
+    channel: P,
+    put: impl Fn(&'static P, u64) -> F + Copy + Send + Sync + 'static,
+    take: impl Fn(&'static P) -> G + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+    G: Future<Output = u64> + Send + 'static,
+{
+    let channel = settle(channel);
+    Work::counted(move |operations| {
+        let items = operations.div_ceil(pairs);
+        let produce = move || async move {
+            for number in 0..items {
+                put(black_box(channel), number).await;
+            }
+        };
+        let consume = move || async move {
+            for _ in 0..items {
+                black_box(take(black_box(channel)).await);
+            }
+        };
+        let spawn_pair = |_| [RUNTIME.spawn(produce()), RUNTIME.spawn(consume())];
+        time(|| (0..pairs).flat_map(spawn_pair).collect()) / (items * pairs) as f64
+    })
+}
+
+/// Two tasks meet again and again. Nanoseconds per meeting.
+pub(crate) fn meet<P, F>(
+    primitive: P,
+    arrive: impl Fn(&'static P) -> F + Copy + Send + Sync + 'static,
+) -> Work
+where
+    P: Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let primitive = settle(primitive);
+    Work::counted(move |meetings| {
+        let side = move || async move {
+            for _ in 0..meetings {
+                arrive(black_box(primitive)).await;
+            }
+        };
+        time(|| vec![RUNTIME.spawn(side()), RUNTIME.spawn(side())]) / meetings as f64
+    })
+}
+
+/// How long the tasks took; infinite if they do not end.
 fn time(spawn: impl FnOnce() -> Vec<JoinHandle<()>>) -> f64 {
     let begin = Instant::now();
-    let tasks = spawn();
-    RUNTIME.block_on(async {
-        for task in tasks {
+    let mut tasks = spawn();
+    let all = async {
+        for task in &mut tasks {
             task.await.expect("a task does not panic");
         }
-    });
-    begin.elapsed().as_nanos() as f64
+    };
+    match WATCH.block_on(async { timeout(ENDLESS, all).await }) {
+        Ok(()) => begin.elapsed().as_nanos() as f64,
+        Err(_) => {
+            tasks.iter().for_each(JoinHandle::abort);
+            f64::INFINITY
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_that_never_end_are_given_up() {
+        let nobody_gives = ping_pong(|| (), |()| std::future::pending(), |()| {});
+        let Work::Counted(mut sample) = nobody_gives else { unreachable!("tasks are counted") };
+        assert_eq!(sample(10), f64::INFINITY);
+    }
 }

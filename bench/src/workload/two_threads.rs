@@ -1,7 +1,8 @@
-//! Two threads that fight over one primitive, or hand a turn to and fro.
+//! Two threads that fight over one primitive, hand a turn to and fro, pass items
+//! one way, or meet.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,93 @@ pub(crate) fn ping_pong<P: Sync + 'static>(
         };
         together(placement, length, &stop, serve, answer)
     })
+}
+
+/// The item that tells the taking side to stop.
+const LAST_ITEM: u64 = u64::MAX;
+
+/// One side puts into its end, the other takes from its own, in order.
+/// Nanoseconds per item, until the last has been taken.
+pub(crate) fn pipe<S: Send + 'static, R: Send + 'static>(
+    placement: Placement,
+    (mut entrance, mut exit): (S, R),
+    put: impl Fn(&mut S, u64) + Sync + 'static,
+    take: impl Fn(&mut R) -> u64 + Sync + 'static,
+) -> Work {
+    Work::timed(move |length| {
+        let stop = AtomicBool::new(false);
+        let produce = || puts_until(&stop, &mut entrance, &put);
+        let consume = || {
+            takes(&mut exit, &take);
+            0
+        };
+        together(placement, length, &stop, produce, consume)
+    })
+}
+
+#[inline(never)]
+fn puts_until<S>(stop: &AtomicBool, entrance: &mut S, put: &impl Fn(&mut S, u64)) -> u64 {
+    let mut number = 0;
+    loop {
+        put(entrance, number);
+        number += 1;
+        if stop.load(Ordering::Relaxed) {
+            put(entrance, LAST_ITEM);
+            return number;
+        }
+    }
+}
+
+#[inline(never)]
+fn takes<R>(exit: &mut R, take: &impl Fn(&mut R) -> u64) {
+    for expected in 0.. {
+        match take(exit) {
+            LAST_ITEM => return,
+            item => assert_eq!(item, expected, "items come out in the order they went in"),
+        }
+    }
+}
+
+/// Both sides meet again and again; the operation is told the number of the
+/// meeting. Nanoseconds per meeting.
+pub(crate) fn meet<P: Sync + 'static>(
+    placement: Placement,
+    primitive: P,
+    arrive: impl Fn(&'static P, u64) + Sync + 'static,
+) -> Work {
+    let primitive = settle(primitive);
+    Work::timed(move |length| {
+        let stop = AtomicBool::new(false);
+        let last = AtomicU64::new(u64::MAX);
+        let lead = || meetings_until(&last, primitive, &arrive, Some(&stop));
+        let follow = || {
+            meetings_until(&last, primitive, &arrive, None);
+            0
+        };
+        together(placement, length, &stop, lead, follow)
+    })
+}
+
+/// The leading side is the one that is told to stop. It announces the last meeting
+/// by its number and before it takes place, so that nobody waits there alone.
+#[inline(never)]
+fn meetings_until<P>(
+    last: &AtomicU64,
+    primitive: &'static P,
+    arrive: &impl Fn(&'static P, u64),
+    stop: Option<&AtomicBool>,
+) -> u64 {
+    let mut number = 0;
+    loop {
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            last.store(number, Ordering::Release);
+        }
+        arrive(black_box(primitive), number);
+        if last.load(Ordering::Acquire) == number {
+            return number + 1;
+        }
+        number += 1;
+    }
 }
 
 /// What one side did, and when.

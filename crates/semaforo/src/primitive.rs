@@ -74,38 +74,65 @@ mod chosen {
 #[cfg(loom)]
 pub(crate) mod loom_atomics {
     use std::cell::{Cell, RefCell};
+    use std::collections::HashMap;
 
     use loom::sync::atomic::{self, Ordering};
-    use loom::thread::{self, Thread};
+    use loom::thread::{self, Thread, ThreadId};
 
     std::thread_local! {
         static OLD_VALUES: Cell<bool> = const { Cell::new(false) };
         /// Whether the last exchange has failed: something has changed since its thread looked.
         static FAILED: Cell<bool> = const { Cell::new(false) };
+        /// How often something has changed.
+        static CHANGES: Cell<u64> = const { Cell::new(0) };
+        /// By thread of the model, what that was when it began to look at what it may wait for.
+        static LOOKING: RefCell<HashMap<ThreadId, u64>> = RefCell::default();
         /// The threads of the model that wait for some atomic to change.
         static SPINNING: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Whether loads may yield old values in the models that this thread of the test runs; if not,
-    /// all orders are tried.
+    /// Begins a run of a model. Says whether loads may yield old values in it; if not, all orders are
+    /// tried.
     #[cfg(test)]
-    pub(crate) fn let_loads_yield_old_values(may: bool) {
-        OLD_VALUES.set(may);
+    pub(crate) fn begin(old_values: bool) {
+        OLD_VALUES.set(old_values);
+        FAILED.set(false);
+        CHANGES.set(0);
+        LOOKING.take();
         SPINNING.take();
     }
 
-    /// For a thread that has just looked at an atomic, and will look again and again until it is
+    /// For a thread that has just looked at some atomics, and will look again and again until one is
     /// different: it need not until something has changed.
     pub(crate) fn yield_now() {
         if OLD_VALUES.get() {
-            thread::yield_now();
-        } else if !FAILED.get() {
+            return thread::yield_now();
+        }
+        let looked = LOOKING.with_borrow_mut(|looking| looking.remove(&thread::current().id()));
+        if !FAILED.get() && looked == Some(CHANGES.get()) {
             SPINNING.with_borrow_mut(|spinning| spinning.push(thread::current()));
             thread::park();
         }
     }
 
-    fn something_has_changed() {
+    fn look() {
+        FAILED.set(false);
+        LOOKING.with_borrow_mut(|looking| {
+            looking.entry(thread::current().id()).or_insert(CHANGES.get());
+        });
+    }
+
+    fn look_and_fail() {
+        FAILED.set(true);
+        LOOKING.with_borrow_mut(|looking| {
+            looking.insert(thread::current().id(), CHANGES.get());
+        });
+    }
+
+    fn change() {
+        FAILED.set(false);
+        CHANGES.set(CHANGES.get() + 1);
+        LOOKING.with_borrow_mut(|looking| looking.remove(&thread::current().id()));
         SPINNING.take().iter().for_each(Thread::unpark);
     }
 
@@ -123,18 +150,18 @@ pub(crate) mod loom_atomics {
                 pub(crate) fn load(&self, order: Ordering) -> $value {
                     let value =
                         if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) };
-                    FAILED.set(false);
+                    look();
                     value
                 }
 
                 pub(crate) fn store(&self, value: $value, order: Ordering) {
                     self.0.store(value, order);
-                    something_has_changed();
+                    change();
                 }
 
                 pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
                     let before = self.0.swap(value, order);
-                    something_has_changed();
+                    change();
                     before
                 }
 
@@ -146,8 +173,12 @@ pub(crate) mod loom_atomics {
                     failure: Ordering,
                 ) -> Result<$value, $value> {
                     let exchanged = self.0.compare_exchange(current, new, success, failure);
-                    FAILED.set(exchanged.is_err());
-                    exchanged.inspect(|_| something_has_changed())
+                    if exchanged.is_ok() {
+                        change()
+                    } else {
+                        look_and_fail()
+                    }
+                    exchanged
                 }
             }
         };

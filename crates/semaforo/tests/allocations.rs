@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use semaforo::policy::Exclusive;
 use semaforo::{
-    AutoEvent, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker, ReentrantLock,
-    RwLock, Semaphore, Synchronizer,
+    AutoEvent, BlockingQueue, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker,
+    ReentrantLock, RwLock, Semaphore, Synchronizer, SynchronousQueue, TransferQueue,
 };
 use support::{LONG, Waiter, eventually, leaked};
 
@@ -274,4 +274,144 @@ fn short_attempts_keep_nothing() {
         assert_eq!(thread.join(), 0);
     }
     assert_eq!((held.waiters(), event.waiters(), stop.token().registrations()), (0, 0, 0));
+}
+
+/// A queue allocates when it is made, and an unbounded one when it grows.
+#[test]
+fn a_queue_allocates_nothing_while_nobody_waits() {
+    let token = CancelSource::new().token();
+    let made = allocations(|| drop(black_box(BlockingQueue::<u64>::bounded(64))));
+    assert!(made <= 2, "{made}: itself, and the room");
+    assert_eq!(allocations(|| drop(black_box(BlockingQueue::<u64>::unbounded()))), 1);
+    assert_eq!(allocations(|| drop(black_box(TransferQueue::<u64>::new()))), 1);
+    assert_eq!(allocations(|| drop(black_box(SynchronousQueue::<u64>::new()))), 1);
+    let sized = || BlockingQueue::builder().capacity(4);
+    let bounded = sized().build();
+    // Grown by the first round.
+    let grown = [BlockingQueue::unbounded(), sized().lifo().build()];
+    let transfers = TransferQueue::new();
+    let pass = |queue: &BlockingQueue<u64>| {
+        for _ in 0..3 {
+            queue.try_put(1).unwrap();
+            queue.put(2).wait().unwrap();
+            granted!(queue.put(3).timeout(LONG)).unwrap();
+            granted!(queue.put(4).cancel_on(&token)).unwrap();
+            queue.peek().unwrap();
+            queue.try_take().unwrap();
+            queue.take().wait().unwrap();
+            granted!(queue.take().timeout(LONG)).unwrap();
+            granted!(queue.take().cancel_on(&token)).unwrap();
+            assert!(queue.is_empty() && queue.waiters() == 0);
+        }
+    };
+    assert_eq!(allocations(|| pass(&bounded)), 0);
+    for queue in &grown {
+        pass(queue);
+        assert_eq!(allocations(|| pass(queue)), 0);
+    }
+    let pass = || {
+        (0..3).for_each(|item| transfers.put(item).unwrap());
+        transfers.try_take().unwrap();
+        granted!(transfers.take().timeout(LONG)).unwrap();
+        transfers.take().wait().unwrap();
+        assert!(transfers.try_transfer(1).is_err());
+    };
+    pass();
+    assert_eq!(allocations(pass), 0);
+}
+
+/// Nor per waiter: a waiter lives in its request, and what is handed to it is written there.
+#[test]
+fn a_task_that_waits_for_a_queue_allocates_nothing() {
+    start_the_timer();
+    let token = CancelSource::new().token();
+    let (full, empty) = (BlockingQueue::bounded(1), BlockingQueue::<u64>::unbounded());
+    full.try_put(1).unwrap();
+    let meeting = SynchronousQueue::new();
+    let wait = || {
+        assert!(poll(pin!(full.put(2))).is_pending());
+        assert!(poll(pin!(full.put(2).timeout(LONG).cancel_on(&token))).is_pending());
+        assert!(poll(pin!(empty.take())).is_pending());
+        assert!(poll(pin!(empty.take().timeout(LONG).cancel_on(&token))).is_pending());
+        assert!(poll(pin!(meeting.take().timeout(LONG))).is_pending());
+        // Let in, handed over, claimed, and passed on.
+        let mut put = pin!(full.put(2));
+        assert!(poll(put.as_mut()).is_pending());
+        full.try_take().unwrap();
+        assert!(poll(put).is_ready());
+        let (mut first, mut second) = (pin!(empty.take()), pin!(empty.take().timeout(LONG)));
+        assert!(poll(first.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_pending());
+        empty.try_put(1).unwrap();
+        empty.try_put(2).unwrap();
+        assert!(poll(first).is_ready() && poll(second).is_ready());
+        let mut taker = pin!(meeting.take());
+        assert!(poll(taker.as_mut()).is_pending());
+        assert!(poll(pin!(meeting.put(1))).is_ready());
+        assert!(poll(taker).is_ready());
+    };
+    wait();
+    assert_eq!(allocations(wait), 0);
+}
+
+/// The line of messages grows as any queue does, not with each of them.
+#[test]
+fn transfers_do_not_allocate_one_by_one() {
+    let queue = TransferQueue::new();
+    let mut requests: Vec<_> = (0..1000).map(|item| Box::pin(queue.transfer(item))).collect();
+    let grown = allocations(|| {
+        for request in &mut requests {
+            assert!(poll(request.as_mut()).is_pending());
+        }
+    });
+    assert!(grown <= 12, "{grown} allocations");
+    // Withdrawn from the middle, from the end, and taken.
+    let shrunk = allocations(|| {
+        requests.drain(200..700);
+        requests.truncate(400);
+        while queue.try_take().is_ok() {}
+    });
+    assert_eq!((shrunk, queue.len()), (0, 0));
+}
+
+/// Answering many allocates nothing, whoever they are.
+#[test]
+fn closing_and_draining_do_not_allocate_per_waiter() {
+    let queue = BlockingQueue::<u64>::bounded(1);
+    let mut takers: Vec<_> = (0..100).map(|_| Box::pin(queue.take())).collect();
+    takers.iter_mut().for_each(|taker| assert!(poll(taker.as_mut()).is_pending()));
+    // What several wakers are owed is noted once per thread.
+    let closed = allocations(|| assert!(queue.close()));
+    assert!(closed <= 6, "{closed} allocations");
+    let other = BlockingQueue::<u64>::bounded(1);
+    let mut takers: Vec<_> = (0..100).map(|_| Box::pin(other.take())).collect();
+    takers.iter_mut().for_each(|taker| assert!(poll(taker.as_mut()).is_pending()));
+    assert_eq!(allocations(|| assert!(other.close())), 0);
+}
+
+/// also timed polls of empty queues.
+#[test]
+fn short_looks_at_an_empty_queue_keep_nothing() {
+    start_the_timer();
+    let queue = leaked(BlockingQueue::<u64>::bounded(1));
+    let transfers = leaked(TransferQueue::<u64>::new());
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            Waiter::on_a_thread(|| {
+                let attempt = |limit| {
+                    let limit = Duration::from_nanos(limit);
+                    assert!(queue.take().timeout(limit).wait().is_err());
+                    assert!(transfers.take().timeout(limit).wait().is_err());
+                    assert!(poll(pin!(queue.take().timeout(LONG))).is_pending());
+                    assert!(poll(pin!(transfers.take().timeout(LONG))).is_pending());
+                };
+                (0..100).for_each(attempt);
+                kept(|| (0..300).for_each(attempt))
+            })
+        })
+        .collect();
+    for thread in threads {
+        assert_eq!(thread.join(), 0);
+    }
+    assert_eq!((queue.waiters(), transfers.waiters()), (0, 0));
 }

@@ -1,8 +1,10 @@
 //! What must be true when all is over.
 
+use std::sync::Mutex;
+
 use super::race::time_passes;
 use super::task::Task;
-use crate::Semaphore;
+use crate::{BlockingQueue, Semaphore, SynchronousQueue, TransferQueue};
 
 /// Nobody waits for the semaphore any more, and these are its permits.
 pub(super) fn settled(semaphore: &Semaphore, available: u32, held: u32) {
@@ -19,4 +21,52 @@ pub(super) fn once_contended(semaphore: Semaphore) -> Semaphore {
     assert!(task.poll().is_pending());
     drop(task);
     semaphore
+}
+
+/// What is left in a queue, in order. Nobody waits for it any more.
+pub(super) fn left_in(queue: &impl Queue) -> Vec<u32> {
+    while time_passes() {}
+    assert_eq!(queue.waiters(), 0, "somebody still waits");
+    queue.drain()
+}
+
+/// A queue of any kind.
+pub(super) trait Queue {
+    fn waiters(&self) -> usize;
+    fn drain(&self) -> Vec<u32>;
+}
+
+macro_rules! queue {
+    ($($kind:ident),*) => {
+        $(impl Queue for $kind<u32> {
+            fn waiters(&self) -> usize {
+                self.waiters()
+            }
+
+            fn drain(&self) -> Vec<u32> {
+                self.drain()
+            }
+        })*
+    };
+}
+
+queue!(BlockingQueue, TransferQueue, SynchronousQueue);
+
+/// Items that the sides have taken, or got back.
+#[derive(Default)]
+pub(super) struct Basket(Mutex<Vec<u32>>);
+
+impl Basket {
+    /// Adds an item, or the item of a result.
+    pub(super) fn add(&self, items: impl IntoIterator<Item = u32>) {
+        self.0.lock().unwrap().extend(items);
+    }
+
+    /// All of them in order, with what is left in the queue.
+    pub(super) fn with_left_in(self, queue: &impl Queue) -> Vec<u32> {
+        self.add(left_in(queue));
+        let mut items = self.0.into_inner().unwrap();
+        items.sort_unstable();
+        items
+    }
 }

@@ -7,7 +7,7 @@ mod chosen {
 
     pub(crate) use loom::thread::spawn;
 
-    use crate::primitive::loom_atomics::let_loads_yield_old_values;
+    use crate::primitive::loom_atomics;
 
     /// With old values there are many more orders: how many preemptions fewer are explored.
     const FEWER: usize = 2;
@@ -31,8 +31,8 @@ mod chosen {
             checker.max_branches = 10_000;
             let orders = Arc::new(AtomicUsize::new(0));
             let counted = Arc::clone(&orders);
-            let_loads_yield_old_values(with_old_values);
             checker.check(move || {
+                loom_atomics::begin(with_old_values);
                 counted.fetch_add(1, Ordering::Relaxed);
                 model();
             });

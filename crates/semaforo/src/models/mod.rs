@@ -26,10 +26,15 @@ mod closing;
 mod deferring;
 mod dormancy;
 mod grants;
+mod hand_offs;
 mod lanes;
+mod meetings;
+mod queues;
 mod race;
+mod ring;
 mod task;
 mod time_limits;
+mod transfers;
 mod witness;
 
 #[cfg(shuttle)]

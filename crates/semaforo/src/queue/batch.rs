@@ -3,13 +3,17 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use super::blocking::{BlockingQueue, Take};
+use super::blocking::BlockingQueue;
+use super::buffered::{Buffered, Errand, Numbered};
 use super::errors::Closed;
 use crate::wait::cancel::CancelToken;
+use crate::wait::core::Attempt;
+use crate::wait::hall::Hall;
 use crate::wait::limits::{Limited, Unlimited, WaitError};
+use crate::wait::operation::{self, AskOf, Operation, OutcomeOf};
 use crate::wait::request::Request;
 
 /// A request for several items; see [`BlockingQueue::take_batch`]. Await it, or [`wait`](Self::wait).
@@ -137,7 +141,11 @@ impl<'a, T: Send + 'a, L: BatchLimits + 'a> IntoFuture for TakeBatch<'a, T, L> {
         Box::pin(async move {
             let mut batch = self.start();
             while batch.wants_more() {
-                let next = batch.next().await;
+                let next = pin!(batch.next());
+                // Given back before the request is, if both are dropped.
+                let collected = Suspended(&mut batch);
+                let next = next.await;
+                std::mem::forget(collected);
                 if let Some(end) = batch.add(next) {
                     return end.map_err(L::error);
                 }
@@ -148,31 +156,28 @@ impl<'a, T: Send + 'a, L: BatchLimits + 'a> IntoFuture for TakeBatch<'a, T, L> {
 }
 
 /// A batch being collected. Items go back to the queue if it is dropped.
+///
+/// They are taken in line, where each gets the number by which it finds its place again.
 struct Collecting<'a, T> {
     queue: &'a BlockingQueue<T>,
     max: usize,
     silence: Duration,
     until: Option<Instant>,
     tokens: Vec<CancelToken>,
-    items: Vec<T>,
+    items: Vec<Numbered<T>>,
 }
 
 impl<'a, T> Collecting<'a, T> {
     /// Takes what is there, and tells whether to wait for more.
     fn wants_more(&mut self) -> bool {
-        while self.items.len() < self.max {
-            match self.queue.try_take() {
-                Ok(item) => self.items.push(item),
-                Err(_) => return true,
-            }
-        }
-        false
+        self.items.extend(self.queue.take_now(self.max - self.items.len()));
+        self.items.len() < self.max
     }
 
     /// The next wait: without silence for the first item.
-    fn next(&self) -> Request<Take<T, &'a BlockingQueue<T>>, Limited> {
+    fn next(&self) -> Request<TakeInLine<'a, T>, Limited> {
         let silence = if self.items.is_empty() { Duration::MAX } else { self.silence };
-        let mut request = self.queue.take().timeout(silence);
+        let mut request = Request::new(TakeInLine(self.queue), Errand::take()).timeout(silence);
         if let Some(until) = self.until {
             request = request.deadline(until);
         }
@@ -182,7 +187,7 @@ impl<'a, T> Collecting<'a, T> {
     /// Adds what a wait yielded, or ends the batch.
     fn add(
         &mut self,
-        next: Result<T, WaitError<Closed>>,
+        next: Result<Numbered<T>, WaitError<Closed>>,
     ) -> Option<Result<Vec<T>, WaitError<Closed>>> {
         match next {
             Ok(item) => {
@@ -195,13 +200,54 @@ impl<'a, T> Collecting<'a, T> {
     }
 
     fn done(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.items)
+        std::mem::take(&mut self.items).into_iter().map(|(_, item)| item).collect()
     }
 }
 
 impl<T> Drop for Collecting<'_, T> {
     fn drop(&mut self) {
         self.queue.put_back(std::mem::take(&mut self.items));
+    }
+}
+
+/// A batch that waits for its next item. If that is dropped, what was collected has to be back before
+/// what was granted: whoever waits behind it is served when it leaves the line.
+struct Suspended<'b, 'a, T>(&'b mut Collecting<'a, T>);
+
+impl<T> Drop for Suspended<'_, '_, T> {
+    fn drop(&mut self) {
+        self.0.queue.put_back_unsettled(std::mem::take(&mut self.0.items));
+    }
+}
+
+/// Takes an item with its number.
+struct TakeInLine<'a, T>(&'a BlockingQueue<T>);
+
+impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
+    type Line = Hall<Buffered<T>>;
+    type Beside = ();
+
+    #[inline]
+    fn attempt(&self, _: &mut Errand<T>) -> Attempt {
+        Attempt::Unknown
+    }
+
+    #[inline]
+    fn line(&self) -> &Self::Line {
+        &self.0.hall
+    }
+}
+
+impl<T> Operation for TakeInLine<'_, T> {
+    type Output = Result<Numbered<T>, Closed>;
+    type Bounded = Result<Numbered<T>, WaitError<Closed>>;
+
+    fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map(|()| errand.taken_in_line())
+    }
+
+    fn bounded(self, errand: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| errand.taken_in_line())
     }
 }
 

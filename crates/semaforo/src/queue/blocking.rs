@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::TakeBatch;
-use super::buffered::{Buffered, Errand, PUTTERS, TAKERS};
+use super::buffered::{Buffered, Errand, Numbered, PUTTERS, TAKERS};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::items::Items;
 use super::ring::{NotNow, Ring};
@@ -47,7 +47,7 @@ use crate::wait::wake::resume;
 /// A thread that finds a bounded queue full or empty looks again for about a microsecond before it
 /// takes its place in line; a task takes it at its first poll.
 pub struct BlockingQueue<T> {
-    hall: Arc<Hall<Buffered<T>>>,
+    pub(super) hall: Arc<Hall<Buffered<T>>>,
     key: Option<Key<T>>,
 }
 
@@ -178,16 +178,14 @@ impl<T> BlockingQueue<T> {
     /// With the item, if there is no room, others wait for room, or the queue is closed.
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         let mut errand = self.errand(item);
-        self.put_now(&mut errand).map_err(|why| {
-            let item = errand.item().take().expect("what was not put is still there");
-            Rejected { item, why }
-        })
+        self.put_now(&mut errand).map_err(|why| errand.rejected(why))
     }
 
     /// Takes the next item now, or not at all.
     ///
     /// # Errors
     /// If there is none, or others wait for one.
+    #[inline]
     pub fn try_take(&self) -> Result<T, TryTakeError> {
         match self.ring().map(Ring::try_take) {
             Some(Ok(item)) => Ok(item),
@@ -196,50 +194,74 @@ impl<T> BlockingQueue<T> {
         }
     }
 
+    #[inline]
     fn ring(&self) -> Option<&Ring<T>> {
         self.hall.outside.as_ref()
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        let put =
-            |item: &mut Option<T>| item.take().expect("an errand has its item until it is put");
+        if errand.is_empty() {
+            // It was put, and a waker panicked; now the errand is run again.
+            return Ok(());
+        }
         if let Some(ring) = self.ring() {
-            match ring.try_put(|| put(errand.item())) {
+            match ring.try_put(|| errand.goods().0) {
                 Ok(()) => return Ok(()),
                 Err(NotNow::NoUse) => return Err(TryPutError::Full),
                 Err(NotNow::Slow) => {}
             }
         }
-        let goods = (put(errand.item()), errand.priority());
+        self.put_locked(errand)
+    }
+
+    #[inline(never)]
+    fn put_locked(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
+        let goods = errand.goods();
         let put = self.hall.change(|rule, ring, queue, wakes| rule.put(ring, queue, goods, wakes));
         put.map_err(|(item, why)| {
-            *errand.item() = Some(item);
+            errand.fill(item);
             why
         })
     }
 
+    #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
         let (taken, panic) =
             self.hall.change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
         if let Some(panic) = panic {
-            if let Ok(item) = taken {
-                self.put_back(vec![item]);
-            }
+            self.put_back(taken.ok());
             resume(panic);
             return Err(TryTakeError::Empty);
         }
-        taken
+        taken.map(|(_, item)| item)
     }
 
-    /// Gives items back that were taken.
-    pub(super) fn put_back(&self, items: Vec<T>) {
-        if items.is_empty() {
-            return;
+    /// Takes what can be taken now, no more than so many.
+    pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
+        let mut items = Vec::new();
+        let ((), panic) = self.hall.change_caught(|rule, ring, queue, wakes| {
+            items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
+        });
+        if let Some(panic) = panic {
+            self.put_back(std::mem::take(&mut items));
+            resume(panic);
         }
+        items
+    }
+
+    /// Gives items back that were taken, for those who wait.
+    pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
         self.hall.change(|rule, ring, queue, wakes| {
-            rule.put_back_all(ring, items);
+            items.into_iter().for_each(|item| rule.put_back(ring, item));
             rule.settle(ring, queue, wakes);
+        });
+    }
+
+    /// Gives items back that were taken, for somebody who is about to leave the line, too.
+    pub(super) fn put_back_unsettled(&self, items: Vec<Numbered<T>>) {
+        self.hall.locked(|rule, ring, _| {
+            items.into_iter().for_each(|item| rule.put_back(ring, item));
         });
     }
 
@@ -271,15 +293,7 @@ impl<T> BlockingQueue<T> {
 
     /// [`drain`](Self::drain), but no more than so many.
     pub fn drain_at_most(&self, max: usize) -> Vec<T> {
-        let mut items = Vec::new();
-        let panic = self.hall.change_caught(|rule, ring, queue, wakes| {
-            items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
-        });
-        if let Some(panic) = panic.1 {
-            self.put_back(std::mem::take(&mut items));
-            resume(panic);
-        }
-        items
+        self.take_now(max).into_iter().map(|(_, item)| item).collect()
     }
 
     /// A copy of the next item. Only for items that are copied without running anybody's code, because
@@ -395,7 +409,7 @@ impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Put<T, H> {
     type Line = Hall<Buffered<T>>;
     type Beside = ();
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
         if self.0.put_now(errand).is_ok() { Attempt::Granted } else { Attempt::Unknown }
     }
@@ -425,11 +439,11 @@ impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Take<T, H> {
     type Line = Hall<Buffered<T>>;
     type Beside = ();
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
         match self.0.try_take() {
             Ok(item) => {
-                *errand.item() = Some(item);
+                errand.fill(item);
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,

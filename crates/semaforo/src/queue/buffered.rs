@@ -1,6 +1,8 @@
 //! The rule of a queue with room for items: who gets which, and who waits for what.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::mem::MaybeUninit;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::ring::Ring;
@@ -25,69 +27,138 @@ pub struct Buffered<T> {
     store: Store<T>,
     capacity: Option<usize>,
     /// Items that were handed to somebody who did not want them, in the order in which they were
-    /// handed out. They come before what is in the store.
-    returned: VecDeque<(u64, T)>,
+    /// first handed out. They come before what is in the store.
+    returned: VecDeque<Numbered<T>>,
     /// How many items have been handed out here.
     handed_out: u64,
     closed: bool,
     slow: bool,
 }
 
+/// An item that was handed out, and its number, which it keeps when it comes back.
+pub(super) type Numbered<T> = (u64, T);
+
 /// What somebody brings to the queue, or wants from it.
-#[derive(Debug)]
 pub struct Errand<T> {
     /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
     slot: TrackedCell<Slot<T>>,
-    priority: i64,
-    putting: bool,
 }
 
-#[derive(Debug)]
+/// Whole words only: a request is moved a lot, and a word that was written in parts is slow to read.
 struct Slot<T> {
-    item: Option<T>,
-    /// Which of the items that were handed out it is.
-    number: u64,
+    item: MaybeUninit<T>,
+    /// For an item that is to be put, its priority; for one that was handed out, which it is.
+    tag: u64,
+    flags: u64,
+}
+
+/// There is an item.
+const FULL: u64 = 1;
+/// It is to be put.
+const PUTTING: u64 = 2;
+
+impl<T> Slot<T> {
+    #[inline]
+    fn is_putting(&self) -> bool {
+        self.flags & PUTTING != 0
+    }
+
+    #[inline]
+    fn fill(&mut self, item: T, tag: u64) {
+        self.item.write(item);
+        self.tag = tag;
+        self.flags |= FULL;
+    }
+
+    /// The item, if there is one.
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        if self.flags & FULL == 0 {
+            return None;
+        }
+        self.flags &= !FULL;
+        // SAFETY: the flag said so.
+        Some(unsafe { self.item.assume_init_read() })
+    }
 }
 
 impl<T> Errand<T> {
-    pub(super) fn put(item: T, priority: i64) -> Self {
-        let slot = TrackedCell::new(Slot { item: Some(item), number: 0 });
-        Self { slot, priority, putting: true }
-    }
-
-    pub(super) fn take() -> Self {
-        let slot = TrackedCell::new(Slot { item: None, number: 0 });
-        Self { slot, priority: 0, putting: false }
-    }
-
-    pub(super) fn priority(&self) -> i64 {
-        self.priority
-    }
-
-    /// Its item, for an owner who does not wait.
     #[inline]
-    pub(super) fn item(&mut self) -> &mut Option<T> {
+    pub(super) fn put(item: T, priority: i64) -> Self {
+        let item = MaybeUninit::new(item);
+        let slot = Slot { item, tag: priority as u64, flags: FULL | PUTTING };
+        Self { slot: TrackedCell::new(slot) }
+    }
+
+    #[inline]
+    pub(super) fn take() -> Self {
+        Self { slot: TrackedCell::new(Slot { item: MaybeUninit::uninit(), tag: 0, flags: 0 }) }
+    }
+
+    /// For an owner who does not wait.
+    #[inline]
+    fn own(&mut self) -> &mut Slot<T> {
         // SAFETY: borrowed exclusively.
-        self.slot.look_mut(|slot| unsafe { &mut (*slot).item })
+        self.slot.look_mut(|slot| unsafe { &mut *slot })
+    }
+
+    /// Whether there is no item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.own().flags & FULL == 0
+    }
+
+    /// The item and its priority, for an owner who does not wait.
+    #[inline]
+    pub(super) fn goods(&mut self) -> (T, i64) {
+        let slot = self.own();
+        let item = slot.take().expect("an errand has its item until it is put");
+        (item, slot.tag as i64)
+    }
+
+    /// Gives an owner who does not wait its item, or its item back.
+    #[inline]
+    pub(super) fn fill(&mut self, item: T) {
+        let tag = self.own().tag;
+        self.own().fill(item, tag);
     }
 
     /// The item that was taken.
     #[inline]
     pub(super) fn taken(mut self) -> T {
-        self.item().take().expect("whoever is served has an item")
+        self.own().take().expect("whoever is served has an item")
+    }
+
+    /// The item that was taken in line, so that it has a number.
+    pub(super) fn taken_in_line(self) -> Numbered<T> {
+        // SAFETY: the owner's, who does not wait.
+        (unsafe { self.slot(|slot| slot.tag) }, self.taken())
     }
 
     /// The item that was not put.
     pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
-        Rejected { item: self.item().take().expect("what was not put is still there"), why }
+        Rejected { item: self.goods().0, why }
     }
 
     /// # Safety
-    /// The lock is held.
+    /// The lock is held, or this is its owner, who does not wait.
     #[inline]
     unsafe fn slot<R>(&self, change: impl FnOnce(&mut Slot<T>) -> R) -> R {
-        // SAFETY: the lock makes this the only access.
+        // SAFETY: the caller's promise makes this the only access.
         self.slot.look_mut(|slot| change(unsafe { &mut *slot }))
+    }
+}
+
+impl<T> Drop for Errand<T> {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.own().take());
+    }
+}
+
+impl<T> fmt::Debug for Errand<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Errand")
     }
 }
 
@@ -125,7 +196,8 @@ impl<T> Buffered<T> {
         }
         self.slow_down(ring);
         if let Some(taker) = queue.first(TAKERS) {
-            self.hand(queue, taker, item, wakes);
+            let numbered = (self.next_number(), item);
+            Self::hand(queue, taker, numbered, wakes);
             return Ok(());
         }
         self.store
@@ -134,18 +206,16 @@ impl<T> Buffered<T> {
     }
 
     fn hand(
-        &mut self,
         queue: &mut Queue<Errand<T>>,
         taker: Pointer<Errand<T>>,
-        item: T,
+        (number, item): Numbered<T>,
         wakes: &mut Wakes,
     ) {
-        let number = self.next_number();
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             queue.detach(taker);
             let own = taker.as_ref();
-            own.ask.slot(|slot| *slot = Slot { item: Some(item), number });
+            own.ask.slot(|slot| slot.fill(item, number));
             let thread = own.notes(|notes| notes.thread);
             let standing = if thread { standing::SERVED } else { standing::GRANTED };
             queue.answer(taker, standing, wakes);
@@ -164,10 +234,10 @@ impl<T> Buffered<T> {
         ring: &Option<Ring<T>>,
         queue: &mut Queue<Errand<T>>,
         wakes: &mut Wakes,
-    ) -> Result<T, TryTakeError> {
+    ) -> Result<Numbered<T>, TryTakeError> {
         self.slow_down(ring);
-        if let Some((_, item)) = self.returned.pop_front() {
-            return Ok(item);
+        if let Some(numbered) = self.returned.pop_front() {
+            return Ok(numbered);
         }
         let Some(item) = self.store.take(ring.as_ref()) else {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
@@ -177,28 +247,24 @@ impl<T> Buffered<T> {
             unsafe {
                 queue.detach(putter);
                 let ask = &putter.as_ref().ask;
-                if let Some(item) = ask.slot(|slot| slot.item.take()) {
-                    let put = self.store.put(ring.as_ref(), self.capacity, ask.priority, item);
+                let (item, tag) = ask.slot(|slot| (slot.take(), slot.tag));
+                if let Some(item) = item {
+                    let priority = tag as i64;
+                    let put = self.store.put(ring.as_ref(), self.capacity, priority, item);
                     debug_assert!(put.is_ok(), "room was made");
                 }
                 queue.answer(putter, standing::SERVED, wakes);
             }
         }
-        Ok(item)
+        Ok((self.next_number(), item))
     }
 
-    /// Gives an item back that was taken, and is not wanted; it comes before all others.
-    pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, number: u64, item: T) {
+    /// Gives an item back that was taken, and is not wanted; it comes before all that were not handed
+    /// out before it.
+    pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, (number, item): Numbered<T>) {
         self.slow_down(ring);
         let position = self.returned.partition_point(|(other, _)| *other < number);
         self.returned.insert(position, (number, item));
-    }
-
-    /// Gives items back, of which the first comes before all others.
-    pub(super) fn put_back_all(&mut self, ring: &Option<Ring<T>>, items: Vec<T>) {
-        for item in items.into_iter().rev() {
-            self.put_back(ring, 0, item);
-        }
     }
 
     /// Copies the next item.
@@ -262,7 +328,7 @@ impl<T> Buffered<T> {
         // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
         unsafe {
             let ask = &taker.as_ref().ask;
-            if ask.putting { None } else { ask.slot(|slot| slot.item.take()) }
+            ask.slot(|slot| if slot.is_putting() { None } else { slot.take() })
         }
     }
 }
@@ -289,22 +355,22 @@ impl<T> Rule for Buffered<T> {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            if !ask.putting {
+            if !ask.slot(|slot| slot.is_putting()) {
                 return match self.take(ring, queue, wakes) {
-                    Ok(item) => {
-                        let number = self.next_number();
-                        ask.slot(|slot| *slot = Slot { item: Some(item), number });
+                    Ok((number, item)) => {
+                        ask.slot(|slot| slot.fill(item, number));
                         Arrival::Served
                     }
                     Err(TryTakeError::Closed) => Arrival::Refused(Closed),
                     Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
                 };
             }
-            let Some(item) = ask.slot(|slot| slot.item.take()) else { return Arrival::Served };
-            match self.put(ring, queue, (item, ask.priority), wakes) {
+            let (item, tag) = ask.slot(|slot| (slot.take(), slot.tag));
+            let Some(item) = item else { return Arrival::Served };
+            match self.put(ring, queue, (item, tag as i64), wakes) {
                 Ok(()) => Arrival::Served,
                 Err((item, why)) => {
-                    ask.slot(|slot| slot.item = Some(item));
+                    ask.slot(|slot| slot.fill(item, tag));
                     match why {
                         TryPutError::Closed => Arrival::Refused(Closed),
                         TryPutError::Full => Arrival::Waits(PUTTERS),
@@ -319,12 +385,10 @@ impl<T> Rule for Buffered<T> {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            if ask.putting {
-                return;
-            }
-            let (item, number) = ask.slot(|slot| (slot.item.take(), slot.number));
+            let (item, number) =
+                ask.slot(|slot| (if slot.is_putting() { None } else { slot.take() }, slot.tag));
             if let Some(item) = item {
-                self.put_back(ring, number, item);
+                self.put_back(ring, (number, item));
             }
         }
     }
@@ -332,8 +396,8 @@ impl<T> Rule for Buffered<T> {
     /// What came back goes to the first who waits.
     fn settle(&mut self, _: &Option<Ring<T>>, queue: &mut Queue<Errand<T>>, wakes: &mut Wakes) {
         while let (false, Some(taker)) = (self.returned.is_empty(), queue.first(TAKERS)) {
-            if let Some((_, item)) = self.returned.pop_front() {
-                self.hand(queue, taker, item, wakes);
+            if let Some(numbered) = self.returned.pop_front() {
+                Self::hand(queue, taker, numbered, wakes);
             }
         }
     }

@@ -100,6 +100,10 @@ pub trait MeetingPlace<T>: private::Sealed<T> {}
 
 pub(super) mod private {
     pub trait Sealed<T> {
+        /// Whether a message that is handed to a waiting task counts as taken at once, or when the
+        /// task claims it.
+        const EAGER: bool;
+
         fn meeting(&self) -> &super::Meeting<T>;
     }
 }
@@ -142,10 +146,20 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Transfer<T, Q, H
     type Line = Hall<Transferring<T>>;
     type Beside = ();
 
-    /// Whoever finds a taker finds it in line, too: there is nothing to try before.
+    /// If being handed over is being taken, it can be done before anything else.
     #[inline]
-    fn attempt(&self, _: &mut Delivery<T>) -> Attempt {
-        Attempt::Unknown
+    fn attempt(&self, delivery: &mut Delivery<T>) -> Attempt {
+        let meeting = self.0.meeting();
+        if !Q::EAGER || !meeting.hall.outside.shows_takers() || delivery.is_empty() {
+            return Attempt::Unknown;
+        }
+        match meeting.try_transfer(delivery.goods()) {
+            Ok(()) => Attempt::Granted,
+            Err(Rejected { item, .. }) => {
+                delivery.fill(item);
+                Attempt::Unknown
+            }
+        }
     }
 
     #[inline]
@@ -177,11 +191,18 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Receive<T, Q, H>
     fn attempt(&self, delivery: &mut Delivery<T>) -> Attempt {
         match self.0.meeting().try_take() {
             Ok(item) => {
-                delivery.serve(item);
+                delivery.fill(item);
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,
         }
+    }
+
+    /// A thread that finds nothing looks again for a moment: whoever is about to leave something can
+    /// then go on at once.
+    #[inline]
+    fn tries_first(&self) -> bool {
+        !Q::EAGER
     }
 
     #[inline]

@@ -23,7 +23,8 @@ const SLOW: u64 = 1 << 63;
 /// Whoever moves a position by compare-and-swap owns the cell there until it stamps it. While `SLOW`
 /// is set in both positions nobody can move them that way; it is set and cleared under the queue's
 /// lock, and then only the lock's holder moves them. Items pass through the stamps (release and
-/// acquire).
+/// acquire). Whoever sees that a position was moved sees what its mover had seen, so that the ring is
+/// full or empty for nobody when it never was.
 pub struct Ring<T> {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU64>,
@@ -38,6 +39,29 @@ struct Padded<T>(T);
 struct Cell<T> {
     stamp: AtomicU64,
     item: TrackedCell<MaybeUninit<T>>,
+}
+
+impl<T> Cell<T> {
+    /// # Safety
+    /// The cell is the caller's, and free for the put at this position.
+    #[inline(always)]
+    unsafe fn put(&self, position: u64, item: T) {
+        // SAFETY: passed on from the caller.
+        self.item.look_mut(|own| unsafe { (*own).write(item) });
+        self.stamp.store(position + 1, Ordering::Release);
+    }
+
+    /// Takes the item, and leaves the cell free for the put at this position.
+    ///
+    /// # Safety
+    /// The cell is the caller's, and holds an item.
+    #[inline(always)]
+    unsafe fn take(&self, position: u64) -> T {
+        // SAFETY: passed on from the caller.
+        let item = self.item.look_mut(|own| unsafe { (*own).assume_init_read() });
+        self.stamp.store(position, Ordering::Release);
+        item
+    }
 }
 
 /// Why something was not put into the ring, or not taken from it.
@@ -78,79 +102,91 @@ impl<T> Ring<T> {
     }
 
     /// Puts an item, which `item` gives if there is a cell for it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_put(&self, item: impl FnOnce() -> T) -> Result<(), NotNow> {
+        let tail = self.tail.0.load(Ordering::Relaxed);
+        if tail & SLOW == 0 {
+            let cell = self.cell(tail);
+            if cell.stamp.load(Ordering::Acquire) == tail
+                && self.move_on(&self.tail.0, tail).is_ok()
+            {
+                // SAFETY: moving the position made the cell ours, and it is free.
+                unsafe { cell.put(tail, item()) };
+                return Ok(());
+            }
+        }
+        self.try_put_again(item)
+    }
+
+    #[inline(never)]
+    fn try_put_again(&self, item: impl FnOnce() -> T) -> Result<(), NotNow> {
         let mut backoff = Backoff::new();
-        let mut tail = self.tail.0.load(Ordering::Relaxed);
         loop {
+            let tail = self.tail.0.load(Ordering::Acquire);
             if tail & SLOW != 0 {
                 return Err(NotNow::Slow);
             }
             let cell = self.cell(tail);
             let stamp = cell.stamp.load(Ordering::Acquire);
             if stamp == tail {
-                match self.move_on(&self.tail.0, tail) {
-                    Ok(()) => {
-                        // SAFETY: moving the position made the cell ours, and it is free.
-                        cell.item.look_mut(|own| unsafe { (*own).write(item()) });
-                        cell.stamp.store(tail + 1, Ordering::Release);
-                        return Ok(());
-                    }
-                    Err(now) => {
-                        tail = now;
-                        continue;
-                    }
+                if self.move_on(&self.tail.0, tail).is_ok() {
+                    // SAFETY: moving the position made the cell ours, and it is free.
+                    unsafe { cell.put(tail, item()) };
+                    return Ok(());
                 }
-            }
-            if stamp + self.lap == tail + 1 {
+            } else if stamp + self.lap == tail + 1
                 // It still holds the item of the lap before, unless that is being taken just now.
-                if self.head.0.load(Ordering::Acquire) & !SLOW == tail - self.lap {
-                    return Err(NotNow::NoUse);
-                }
+                && self.head.0.load(Ordering::Acquire) & !SLOW == tail - self.lap
+            {
+                return Err(NotNow::NoUse);
             }
             backoff.wait();
-            tail = self.tail.0.load(Ordering::Relaxed);
         }
     }
 
     /// Takes an item.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_take(&self) -> Result<T, NotNow> {
+        let head = self.head.0.load(Ordering::Relaxed);
+        if head & SLOW == 0 {
+            let cell = self.cell(head);
+            if cell.stamp.load(Ordering::Acquire) == head + 1
+                && self.move_on(&self.head.0, head).is_ok()
+            {
+                // SAFETY: moving the position made the cell ours, and it holds an item.
+                return Ok(unsafe { cell.take(head + self.lap) });
+            }
+        }
+        self.try_take_again()
+    }
+
+    #[inline(never)]
+    fn try_take_again(&self) -> Result<T, NotNow> {
         let mut backoff = Backoff::new();
-        let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
+            let head = self.head.0.load(Ordering::Acquire);
             if head & SLOW != 0 {
                 return Err(NotNow::Slow);
             }
             let cell = self.cell(head);
             let stamp = cell.stamp.load(Ordering::Acquire);
             if stamp == head + 1 {
-                match self.move_on(&self.head.0, head) {
-                    Ok(()) => {
-                        // SAFETY: moving the position made the cell ours, and it holds an item.
-                        let item = cell.item.look_mut(|own| unsafe { (*own).assume_init_read() });
-                        cell.stamp.store(head + self.lap, Ordering::Release);
-                        return Ok(item);
-                    }
-                    Err(now) => {
-                        head = now;
-                        continue;
-                    }
+                if self.move_on(&self.head.0, head).is_ok() {
+                    // SAFETY: moving the position made the cell ours, and it holds an item.
+                    return Ok(unsafe { cell.take(head + self.lap) });
                 }
-            }
-            // It is still free, unless an item is being put just now.
-            if stamp == head && self.tail.0.load(Ordering::Acquire) & !SLOW == head {
+            } else if stamp == head && self.tail.0.load(Ordering::Acquire) & !SLOW == head {
+                // It is free, and nothing is being put just now.
                 return Err(NotNow::NoUse);
             }
             backoff.wait();
-            head = self.head.0.load(Ordering::Relaxed);
         }
     }
 
     #[inline]
     fn move_on(&self, position: &AtomicU64, from: u64) -> Result<(), u64> {
         position
-            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(from, self.after(from), Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
     }
 
@@ -190,8 +226,7 @@ impl<T> Ring<T> {
         // Somebody who came before it was slowed down may still be taking what was there.
         wait_for(&cell.stamp, tail);
         // SAFETY: the cell is free, and nobody else can move the position.
-        cell.item.look_mut(|own| unsafe { (*own).write(item) });
-        cell.stamp.store(tail + 1, Ordering::Release);
+        unsafe { cell.put(tail, item) };
         self.tail.0.store(self.after(tail) | SLOW, Ordering::Release);
         Ok(())
     }
@@ -206,8 +241,7 @@ impl<T> Ring<T> {
         // Somebody who came before it was slowed down may still be putting it.
         wait_for(&cell.stamp, head + 1);
         // SAFETY: the cell holds an item, and nobody else can move the position.
-        let item = cell.item.look_mut(|own| unsafe { (*own).assume_init_read() });
-        cell.stamp.store(head + self.lap, Ordering::Release);
+        let item = unsafe { cell.take(head + self.lap) };
         self.head.0.store(self.after(head) | SLOW, Ordering::Release);
         Some(item)
     }

@@ -32,6 +32,9 @@ pub struct SynchronousQueue<T> {
 }
 
 impl<T> private::Sealed<T> for SynchronousQueue<T> {
+    const EAGER: bool = true;
+
+    #[inline]
     fn meeting(&self) -> &Meeting<T> {
         &self.meeting
     }
@@ -41,7 +44,7 @@ impl<T> SynchronousQueue<T> {
     /// A queue where nobody waits.
     #[must_use]
     pub fn new() -> Self {
-        Self { meeting: Meeting::new(true) }
+        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
     }
 
     /// Waits for somebody who takes the item.

@@ -37,6 +37,9 @@ pub struct TransferQueue<T> {
 }
 
 impl<T> private::Sealed<T> for TransferQueue<T> {
+    const EAGER: bool = false;
+
+    #[inline]
     fn meeting(&self) -> &Meeting<T> {
         &self.meeting
     }
@@ -46,7 +49,7 @@ impl<T> TransferQueue<T> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
-        Self { meeting: Meeting::new(false) }
+        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
     }
 
     /// Leaves an item for whoever takes it. Never waits.

@@ -1,5 +1,8 @@
 //! The rule of a queue whose senders may wait until their very message is taken.
 
+use std::fmt;
+use std::mem::MaybeUninit;
+
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::messages::{Message, Messages};
 use crate::primitive::{AtomicU32, Ordering, TrackedCell};
@@ -21,74 +24,163 @@ pub struct Transferring<T> {
     /// claims it.
     eager: bool,
     closed: bool,
+    /// How many have had to wait for a message.
+    came: u64,
 }
 
 type Sender<T> = Pointer<Delivery<T>>;
 
 /// What somebody brings to the queue, or wants from it.
-#[derive(Debug)]
 pub struct Delivery<T> {
     /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
-    parcel: TrackedCell<Parcel<T>>,
-    sending: bool,
+    slot: TrackedCell<Slot<T>>,
+}
+
+/// Whole words only: a request is moved a lot, and a word that was written in parts is slow to read.
+struct Slot<T> {
+    item: MaybeUninit<T>,
+    /// The message's, once it has one.
+    number: u64,
+    /// For a sender, the task that was handed its message; for a taker, who sent what it was handed.
+    other: Option<Pointer<Delivery<T>>>,
+    state: u64,
+    /// How many takers had come when this one had to wait; 0 if it has not.
+    came: u64,
 }
 
 /// Where a sender's message is, or what a taker has.
-#[derive(Debug)]
-enum Parcel<T> {
+mod state {
     /// A taker has nothing; a sender's message was taken.
-    Nothing,
-    /// A sender still has its message, or has it back.
-    Unsent(T),
-    /// A sender's message lies in the queue, under this number.
-    Lies(u64),
-    /// A sender's message was handed to this task, which has not claimed it.
-    Handed(Pointer<Delivery<T>>),
-    /// What a taker was handed.
-    Got(Message<T, Sender<T>>),
+    pub(super) const NOTHING: u64 = 0;
+    /// A sender's message lies in the queue, under its number.
+    pub(super) const LIES: u64 = 1;
+    /// A sender's message was handed to another, a task, which has not claimed it.
+    pub(super) const HANDED: u64 = 2;
+    /// A sender still has its item, or has it back; a taker has one.
+    pub(super) const HAS_ITEM: u64 = 3;
+    /// Besides: this is a sender.
+    pub(super) const SENDING: u64 = 4;
+}
+
+impl<T> Slot<T> {
+    #[inline]
+    fn is_sending(&self) -> bool {
+        self.state & state::SENDING != 0
+    }
+
+    #[inline]
+    fn state(&self) -> u64 {
+        self.state & !state::SENDING
+    }
+
+    #[inline]
+    fn set_state(&mut self, state: u64) {
+        self.state = self.state & state::SENDING | state;
+    }
+
+    #[inline]
+    fn fill(&mut self, item: T) {
+        self.item.write(item);
+        self.set_state(state::HAS_ITEM);
+    }
+
+    /// Makes it the place where a message is found.
+    #[inline]
+    fn fill_with(&mut self, Message { number, item, sender }: Message<T, Sender<T>>) {
+        self.fill(item);
+        self.number = number;
+        self.other = sender;
+    }
+
+    /// The item, if there is one.
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        if self.state() != state::HAS_ITEM {
+            return None;
+        }
+        self.set_state(state::NOTHING);
+        // SAFETY: the state said so.
+        Some(unsafe { self.item.assume_init_read() })
+    }
+
+    /// The message, if there is one.
+    fn take_message(&mut self) -> Option<Message<T, Sender<T>>> {
+        let item = self.take()?;
+        Some(Message { number: self.number, item, sender: self.other.take() })
+    }
 }
 
 impl<T> Delivery<T> {
+    #[inline]
     pub(super) fn send(item: T) -> Self {
-        Self { parcel: TrackedCell::new(Parcel::Unsent(item)), sending: true }
+        Self::new(MaybeUninit::new(item), state::HAS_ITEM | state::SENDING)
     }
 
+    #[inline]
     pub(super) fn take() -> Self {
-        Self { parcel: TrackedCell::new(Parcel::Nothing), sending: false }
+        Self::new(MaybeUninit::uninit(), state::NOTHING)
+    }
+
+    #[inline]
+    fn new(item: MaybeUninit<T>, state: u64) -> Self {
+        Self { slot: TrackedCell::new(Slot { item, number: 0, other: None, state, came: 0 }) }
     }
 
     /// # Safety
-    /// The lock is held, or this is its owner, who does not wait.
+    /// The lock is held.
     #[inline]
-    unsafe fn swap(&self, parcel: Parcel<T>) -> Parcel<T> {
-        // SAFETY: the caller's promise makes this the only access.
-        self.parcel.look_mut(|own| unsafe { std::mem::replace(&mut *own, parcel) })
+    unsafe fn slot<R>(&self, change: impl FnOnce(&mut Slot<T>) -> R) -> R {
+        // SAFETY: the lock makes this the only access.
+        self.slot.look_mut(|slot| change(unsafe { &mut *slot }))
     }
 
-    /// The item of a sender who does not wait, or of a taker who was served.
-    pub(super) fn item(&mut self) -> Option<T> {
+    /// For an owner who does not wait.
+    #[inline]
+    fn own(&mut self) -> &mut Slot<T> {
         // SAFETY: borrowed exclusively.
-        match unsafe { self.swap(Parcel::Nothing) } {
-            Parcel::Unsent(item) | Parcel::Got(Message { item, .. }) => Some(item),
-            Parcel::Nothing | Parcel::Lies(_) | Parcel::Handed(_) => None,
-        }
+        self.slot.look_mut(|slot| unsafe { &mut *slot })
     }
 
-    /// Gives a taker its item.
-    pub(super) fn serve(&mut self, item: T) {
-        // SAFETY: borrowed exclusively.
-        unsafe { self.swap(Parcel::Got(Message { number: 0, item, sender: None })) };
+    /// Gives an owner who does not wait its item, or its item back.
+    #[inline]
+    pub(super) fn fill(&mut self, item: T) {
+        self.own().fill(item);
+    }
+
+    /// Whether there is no item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.own().state() != state::HAS_ITEM
+    }
+
+    /// The item of a sender who does not wait.
+    #[inline]
+    pub(super) fn goods(&mut self) -> T {
+        self.own().take().expect("a sender has its item until it is sent")
     }
 
     /// The item that was taken.
     #[inline]
     pub(super) fn taken(mut self) -> T {
-        self.item().expect("whoever is served has an item")
+        self.own().take().expect("whoever is served has an item")
     }
 
     /// The item that was not accepted.
     pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
-        Rejected { item: self.item().expect("what was not taken is still there"), why }
+        Rejected { item: self.goods(), why }
+    }
+}
+
+impl<T> Drop for Delivery<T> {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.own().take());
+    }
+}
+
+impl<T> fmt::Debug for Delivery<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Delivery")
     }
 }
 
@@ -117,7 +209,7 @@ impl Signs {
 
 impl<T> Transferring<T> {
     pub(super) fn new(eager: bool) -> Self {
-        Self { messages: Messages::new(), eager, closed: false }
+        Self { messages: Messages::new(), eager, closed: false, came: 0 }
     }
 
     /// Hands an item to the first who waits for one.
@@ -155,6 +247,7 @@ impl<T> Transferring<T> {
 
     /// Hands a message to a waiting taker. True if that is as good as taken; otherwise its sender
     /// goes on waiting.
+    #[inline]
     fn hand(
         &mut self,
         queue: &mut Queue<Delivery<T>>,
@@ -172,20 +265,24 @@ impl<T> Transferring<T> {
             if taken {
                 message.sender = None;
             } else if let Some(sender) = sender {
-                sender.as_ref().ask.swap(Parcel::Handed(taker));
+                sender.as_ref().ask.slot(|slot| {
+                    slot.set_state(state::HANDED);
+                    slot.other = Some(taker);
+                });
             }
-            own.ask.swap(Parcel::Got(message));
+            own.ask.slot(|slot| slot.fill_with(message));
             queue.answer(taker, if thread { standing::SERVED } else { standing::GRANTED }, wakes);
             taken
         }
     }
 
     /// Tells a sender that its message was taken.
+    #[inline]
     fn complete(queue: &mut Queue<Delivery<T>>, sender: Sender<T>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the sender of a message is alive and in its lane.
         unsafe {
             queue.detach(sender);
-            sender.as_ref().ask.swap(Parcel::Nothing);
+            sender.as_ref().ask.slot(|slot| slot.set_state(state::NOTHING));
             queue.answer(sender, standing::SERVED, wakes);
         }
     }
@@ -240,18 +337,28 @@ impl<T> Transferring<T> {
             return false;
         }
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
-        // and the task waits again.
-        for lane in [SENDERS, TAKERS] {
-            while let Some(waiter) = queue.first(lane) {
-                // SAFETY: the lock is held, and what is in a lane is alive.
-                unsafe {
-                    queue.detach(waiter);
-                    self.leave(signs, queue, waiter, Some(lane), wakes);
-                    queue.answer(waiter, standing::REFUSED, wakes);
-                }
+        // and the task waits again, for what else is left.
+        self.turn_away(SENDERS, signs, queue, wakes);
+        self.settle(signs, queue, wakes);
+        self.turn_away(TAKERS, signs, queue, wakes);
+        true
+    }
+
+    fn turn_away(
+        &mut self,
+        lane: Lane,
+        signs: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) {
+        while let Some(waiter) = queue.first(lane) {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            unsafe {
+                queue.detach(waiter);
+                self.leave(signs, queue, waiter, Some(lane), wakes);
+                queue.answer(waiter, standing::REFUSED, wakes);
             }
         }
-        true
     }
 
     /// Everything that is in it, for a queue that is being dropped.
@@ -263,24 +370,24 @@ impl<T> Transferring<T> {
     pub(super) fn handed_to(taker: Pointer<Delivery<T>>) -> Option<T> {
         // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
         unsafe {
-            match taker.as_ref().ask.swap(Parcel::Nothing) {
-                Parcel::Got(message) => Some(message.item),
-                other => {
-                    taker.as_ref().ask.swap(other);
-                    None
-                }
-            }
+            taker.as_ref().ask.slot(|slot| if slot.is_sending() { None } else { slot.take() })
         }
     }
 
-    /// Lets a taker whose message was withdrawn before it came for it stand first again.
+    /// Lets a taker whose message was withdrawn before it came for it wait again, before all who came
+    /// later.
     fn disappoint(queue: &mut Queue<Delivery<T>>, taker: Pointer<Delivery<T>>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the taker of an unclaimed message is alive.
         unsafe {
             queue.detach(taker);
             match taker.as_ref().notes(|notes| notes.late_end()) {
                 Some(end) => queue.answer(taker, end, wakes),
-                None => queue.join(taker, TAKERS, true),
+                None => {
+                    let came =
+                        |taker: Pointer<Delivery<T>>| taker.as_ref().ask.slot(|slot| slot.came);
+                    let own = came(taker);
+                    queue.join_behind(taker, TAKERS, |other| came(other) < own);
+                }
             }
         }
     }
@@ -301,37 +408,45 @@ impl<T> Rule for Transferring<T> {
         wakes: &mut Wakes,
     ) -> Arrival<Closed> {
         // SAFETY: the lock is held, and the waiter is alive.
-        let ask = unsafe { &waiter.as_ref().ask };
-        if !ask.sending {
-            return match self.take(queue, wakes) {
-                Ok((number, item)) => {
-                    // SAFETY: as above.
-                    unsafe { ask.swap(Parcel::Got(Message { number, item, sender: None })) };
-                    Arrival::Served
-                }
-                Err(TryTakeError::Closed) => Arrival::Refused(Closed),
-                Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
+        unsafe {
+            let ask = &waiter.as_ref().ask;
+            if !ask.slot(|slot| slot.is_sending()) {
+                return match self.take(queue, wakes) {
+                    Ok((number, item)) => {
+                        ask.slot(|slot| slot.fill_with(Message { number, item, sender: None }));
+                        Arrival::Served
+                    }
+                    Err(TryTakeError::Closed) => Arrival::Refused(Closed),
+                    Err(TryTakeError::Empty) => {
+                        self.came += 1;
+                        ask.slot(|slot| {
+                            if slot.came == 0 {
+                                slot.came = self.came;
+                            }
+                        });
+                        Arrival::Waits(TAKERS)
+                    }
+                };
+            }
+            if self.closed {
+                return Arrival::Refused(Closed);
+            }
+            let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
+            let Some(taker) = queue.first(TAKERS) else {
+                let number = self.messages.push(item, Some(waiter));
+                ask.slot(|slot| {
+                    slot.set_state(state::LIES);
+                    slot.number = number;
+                });
+                return Arrival::Waits(SENDERS);
             };
-        }
-        if self.closed {
-            return Arrival::Refused(Closed);
-        }
-        // SAFETY: as above.
-        let Parcel::Unsent(item) = (unsafe { ask.swap(Parcel::Nothing) }) else {
-            return Arrival::Served;
-        };
-        let Some(taker) = queue.first(TAKERS) else {
-            let number = self.messages.push(item, Some(waiter));
-            // SAFETY: as above.
-            unsafe { ask.swap(Parcel::Lies(number)) };
-            return Arrival::Waits(SENDERS);
-        };
-        let number = self.messages.next_number();
-        let message = Message { number, item, sender: Some(waiter) };
-        if self.hand(queue, taker, message, wakes) {
-            Arrival::Served
-        } else {
-            Arrival::Waits(SENDERS)
+            let number = self.messages.next_number();
+            let message = Message { number, item, sender: Some(waiter) };
+            if self.hand(queue, taker, message, wakes) {
+                Arrival::Served
+            } else {
+                Arrival::Waits(SENDERS)
+            }
         }
     }
 
@@ -347,22 +462,20 @@ impl<T> Rule for Transferring<T> {
         // SAFETY: the lock is held, and the waiter is alive, as is everyone who waits.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            let item = match ask.swap(Parcel::Nothing) {
-                Parcel::Lies(number) => self.messages.withdraw(number, |sender, number| {
-                    sender.as_ref().ask.swap(Parcel::Lies(number));
+            let (state, number, other) = ask.slot(|slot| (slot.state(), slot.number, slot.other));
+            let item = match (state, other) {
+                (state::LIES, _) => self.messages.withdraw(number, |sender, number| {
+                    sender.as_ref().ask.slot(|slot| slot.number = number);
                 }),
-                Parcel::Handed(taker) => match taker.as_ref().ask.swap(Parcel::Nothing) {
-                    Parcel::Got(message) => {
-                        Self::disappoint(queue, taker, wakes);
-                        Some(message.item)
-                    }
-                    _ => None,
-                },
-                Parcel::Unsent(item) => Some(item),
-                Parcel::Nothing | Parcel::Got(_) => None,
+                (state::HANDED, Some(taker)) => {
+                    let message = taker.as_ref().ask.slot(Slot::take_message);
+                    Self::disappoint(queue, taker, wakes);
+                    message.map(|message| message.item)
+                }
+                _ => None,
             };
             if let Some(item) = item {
-                ask.swap(Parcel::Unsent(item));
+                ask.slot(|slot| slot.fill(item));
             }
         }
     }
@@ -376,10 +489,7 @@ impl<T> Rule for Transferring<T> {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            let sender = ask.parcel.look_mut(|parcel| match &mut *parcel {
-                Parcel::Got(message) => message.sender.take(),
-                _ => None,
-            });
+            let sender = ask.slot(|slot| slot.other.take());
             if let Some(sender) = sender {
                 Self::complete(queue, sender, wakes);
             }
@@ -390,12 +500,15 @@ impl<T> Rule for Transferring<T> {
         // SAFETY: the lock is held, and the waiter is alive, as is the sender of a message.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            if ask.sending {
+            if ask.slot(|slot| slot.is_sending()) {
                 return;
             }
-            let Parcel::Got(message) = ask.swap(Parcel::Nothing) else { return };
+            let Some(message) = ask.slot(Slot::take_message) else { return };
             if let Some(sender) = message.sender {
-                sender.as_ref().ask.swap(Parcel::Lies(message.number));
+                sender.as_ref().ask.slot(|slot| {
+                    slot.set_state(state::LIES);
+                    slot.number = message.number;
+                });
             }
             self.messages.put_back(message);
         }

@@ -217,7 +217,8 @@ impl<R: Rule> Hall<R> {
         result
     }
 
-    /// [`change`](Self::change), for a caller with something to do about the panic of a waker.
+    /// [`change`](Self::change), for a caller with something to do about the panic of a waker. There is
+    /// none for a caller that is panicking already.
     #[inline]
     pub(crate) fn change_caught<T>(
         &self,
@@ -230,7 +231,7 @@ impl<R: Rule> Hall<R> {
             result
         });
         self.finish(&mut wakes);
-        (result, wakes.take_panic())
+        (result, wakes.take_panic().filter(|_| !std::thread::panicking()))
     }
 
     /// How many wait, counting the dormant ones.
@@ -285,12 +286,27 @@ impl<R: Rule> Hall<R> {
     #[inline]
     fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
         self.finish(wakes);
-        if wakes.has_panic() {
-            if standing == standing::SERVED {
-                self.give_back(waiter);
-            }
-            wakes.resume_panic();
+        if let Some(panic) = wakes.take_panic().filter(|_| !std::thread::panicking()) {
+            self.end_visit(standing, waiter);
+            resume(panic);
         }
+    }
+
+    /// Ends the request of somebody who is going to panic instead of being served, or of waiting.
+    #[cold]
+    fn end_visit(&self, standing: u8, waiter: Pointer<R::Ask>) {
+        if !matches!(standing, standing::SERVED | standing::WAITING) {
+            return;
+        }
+        // SAFETY: the visitor's waiter is alive. The lock is held; it is where its notes say.
+        let _ = self.change_caught(|rule, outside, queue, wakes| unsafe {
+            match queue.detach(waiter) {
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                _ => rule.take_back(outside, waiter),
+            }
+            rule.settle(outside, queue, wakes);
+            waiter.as_ref().stand(standing::FAULTED);
+        });
     }
 
     /// Takes back what somebody was served for good, and passes it on.
@@ -328,6 +344,23 @@ impl<R: Rule> Hall<R> {
         }
     }
 
+    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
+    #[cold]
+    fn finish_more(&self, wakes: &mut Wakes) {
+        while std::mem::take(&mut wakes.deferred) {
+            self.locked(|rule, outside, queue| {
+                queue.tell_deferred(wakes);
+                rule.settle(outside, queue, wakes);
+                wakes.arm |= queue.must_arm();
+            });
+            if std::mem::take(&mut wakes.arm) {
+                self.arm();
+            }
+            wakes.wake();
+        }
+    }
+
+    #[cold]
     fn arm(&self) {
         TIMER.watch(self.to_counted());
     }
@@ -367,23 +400,27 @@ impl<R: Rule> Line for Hall<R> {
     ) -> u8 {
         let mut wakes = Wakes::new();
         let standing = self.locked(|rule, outside, queue| {
-            let lane = match rule.arrive(outside, queue, waiter, &mut wakes) {
-                Arrival::Served => return standing::SERVED,
+            let standing = match rule.arrive(outside, queue, waiter, &mut wakes) {
+                Arrival::Served => standing::SERVED,
                 Arrival::Refused(why) => {
                     *refusal = Some(why);
-                    return standing::REFUSED;
+                    standing::REFUSED
                 }
-                Arrival::Waits(lane) => lane,
+                Arrival::Waits(lane) => {
+                    if let Some(standing) = give_up() {
+                        rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
+                        rule.settle(outside, queue, &mut wakes);
+                        standing
+                    } else {
+                        // SAFETY: the lock is held, and the waiter is in no list.
+                        unsafe { queue.join(waiter, lane, false) };
+                        standing::WAITING
+                    }
+                }
             };
-            if let Some(standing) = give_up() {
-                rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
-                rule.settle(outside, queue, &mut wakes);
-                return standing;
-            }
-            // SAFETY: the lock is held, and the waiter is in no list.
-            unsafe { queue.join(waiter, lane, false) };
+            // Whoever is served may have granted something to a task, while others wait.
             wakes.arm |= queue.must_arm();
-            standing::WAITING
+            standing
         });
         self.finish_visit(&mut wakes, standing, waiter);
         standing
@@ -471,7 +508,8 @@ impl<R: Rule> Line for Hall<R> {
         }
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
         self.change(|rule, outside, queue, wakes| unsafe {
-            let granted = queue.holds_grant(waiter);
+            // Perhaps served since.
+            let granted = queue.holds_grant(waiter) || own.standing() == standing::SERVED;
             match queue.detach(waiter) {
                 _ if granted => rule.take_back(outside, waiter),
                 Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
@@ -530,20 +568,13 @@ impl<R: Rule> Kernel for Hall<R> {
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        loop {
-            // The watchdog first: a waker may wait for what somebody else was granted.
-            if std::mem::take(&mut wakes.arm) {
-                self.arm();
-            }
-            wakes.wake();
-            if !std::mem::take(&mut wakes.deferred) {
-                return;
-            }
-            self.locked(|rule, outside, queue| {
-                queue.tell_deferred(wakes);
-                rule.settle(outside, queue, wakes);
-                wakes.arm |= queue.must_arm();
-            });
+        // The watchdog first: a waker may wait for what somebody else was granted.
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.wake();
+        if wakes.deferred {
+            self.finish_more(wakes);
         }
     }
 

@@ -57,7 +57,7 @@ impl<A> List<A> {
     ///
     /// # Safety
     /// `waiter` is on this list, and the core is locked.
-    pub(crate) unsafe fn before(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
+    unsafe fn before(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
         // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
         unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().previous) }
     }
@@ -81,6 +81,28 @@ impl<A> List<A> {
             };
             link(other, |links, waiter| links.next = Some(waiter));
             link(next, |links, waiter| links.previous = Some(waiter));
+        }
+    }
+
+    /// Puts a waiter behind the last one who comes before it, or first. Looks from the back.
+    ///
+    /// # Safety
+    /// `waiter` is pinned and on no list, and the core is locked.
+    pub(crate) unsafe fn insert(
+        &mut self,
+        waiter: NonNull<Waiter<A>>,
+        comes_before: impl Fn(NonNull<Waiter<A>>) -> bool,
+    ) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let mut other = self.back();
+            while let Some(place) = other.filter(|other| !comes_before(*other)) {
+                other = self.before(place);
+            }
+            match other {
+                Some(other) => self.insert_after(other, waiter),
+                None => self.push_front(waiter),
+            }
         }
     }
 

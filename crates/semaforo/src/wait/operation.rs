@@ -59,6 +59,12 @@ pub(crate) mod sealed {
 
         /// Where to stand in line, made if need be.
         fn line(&self) -> &Self::Line;
+
+        /// Whether a thread attempts it for a moment before it queues.
+        #[inline]
+        fn tries_first(&self) -> bool {
+            self.line().tries_first()
+        }
     }
 }
 

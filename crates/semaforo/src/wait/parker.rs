@@ -1,12 +1,15 @@
 //! How a thread waits for its answer: it spins a little, yields a little, then sleeps.
 
+use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use super::waiter::{Waiter, standing};
 use super::wake::settle_debts;
-use crate::primitive::{Condvar, MODELLED, Mutex, pause, thread_local, time_left, yield_now};
+use crate::primitive::{
+    Condvar, MODELLED, Mutex, constant_thread_local, pause, thread_local, time_left, yield_now,
+};
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
 /// than a wake-up costs.
@@ -43,6 +46,46 @@ impl Backoff {
     /// Whether that was long enough to look for something better to do.
     pub(crate) fn is_spent(&self) -> bool {
         MODELLED || self.step >= Self::STEPS
+    }
+}
+
+constant_thread_local! {
+    /// How often this thread pauses before it yields, and how many waits ago it last tried all of it.
+    static PAUSING: Cell<(u32, u32)> = Cell::new((PAUSES, 0));
+}
+
+/// How often a thread pauses this time. If the one that it waits for runs on the same core, every
+/// pause is in vain: then it pauses less and less, and only now and then looks whether that is still
+/// so.
+struct Pauses {
+    number: u32,
+}
+
+impl Pauses {
+    const FEWEST: u32 = 2;
+    /// How many waits with few pauses come between two with all of them.
+    const WAITS_BETWEEN: u32 = 32;
+
+    fn now() -> Self {
+        let (number, waits) = PAUSING.with(Cell::get);
+        if number < PAUSES && waits >= Self::WAITS_BETWEEN {
+            return Self { number: PAUSES };
+        }
+        Self { number }
+    }
+
+    #[inline]
+    fn were_worth_it(&self) {
+        if self.number == PAUSES {
+            PAUSING.with(|pausing| pausing.set((PAUSES, 0)));
+        }
+    }
+
+    fn were_in_vain(&self) {
+        let (number, waits) = PAUSING.with(Cell::get);
+        let fewer = (number / 2).max(Self::FEWEST);
+        let waits = if self.number == PAUSES { 0 } else { waits + 1 };
+        PAUSING.with(|pausing| pausing.set((fewer, waits)));
     }
 }
 
@@ -95,10 +138,12 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
         return sleep_on(waiter);
     }
     if !MODELLED {
-        for _ in 0..PAUSES {
+        let pauses = Pauses::now();
+        for _ in 0..pauses.number {
             pause();
             let standing = waiter.standing();
             if standing != standing::WAITING {
+                pauses.were_worth_it();
                 return standing;
             }
         }
@@ -106,6 +151,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
             yield_now();
             let standing = waiter.standing();
             if standing != standing::WAITING {
+                pauses.were_in_vain();
                 return standing;
             }
         }

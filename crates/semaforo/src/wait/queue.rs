@@ -98,6 +98,31 @@ impl<A> Queue<A> {
         }
     }
 
+    /// Puts a task that waits again into a lane, behind those at its front who come before it.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and on no list.
+    pub(crate) unsafe fn join_behind(
+        &mut self,
+        waiter: Pointer<A>,
+        lane: Lane,
+        comes_before: impl Fn(Pointer<A>) -> bool,
+    ) {
+        let list = &mut self.lanes[lane.number()];
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            let others = std::iter::successors(list.front(), |other| list.after(*other));
+            let behind = others.take_while(|other| comes_before(*other)).last();
+            waiter.as_ref().stand(standing::WAITING);
+            waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
+            match behind {
+                Some(other) => list.insert_after(other, waiter),
+                None => list.push_front(waiter),
+            }
+        }
+        self.waiting += 1;
+    }
+
     /// Puts somebody who waits elsewhere, and may be asleep, last in a lane, or first.
     ///
     /// # Safety
@@ -140,6 +165,7 @@ impl<A> Queue<A> {
     /// # Safety
     /// The lock is held, and the waiter is alive, where its notes say, and not on the list of a
     /// condition.
+    #[inline]
     pub(crate) unsafe fn detach(&mut self, waiter: Pointer<A>) -> Place {
         // SAFETY: passed on from the caller.
         unsafe {

@@ -167,7 +167,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: nobody else knows a fresh request.
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
         let mut attempt = attempt_now();
-        if line.tries_first() {
+        if operation.tries_first() {
             let mut backoff = Backoff::new();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();

@@ -264,14 +264,7 @@ impl<P: Policy> Room<P> {
                     let other = Self::note(other, |note| note.priority);
                     if first { other < priority } else { other <= priority }
                 };
-                let mut other = room.list.back();
-                while let Some(place) = other.filter(|other| !comes_before(*other)) {
-                    other = room.list.before(place);
-                }
-                match other {
-                    Some(other) => room.list.insert_after(other, waiter),
-                    None => room.list.push_front(waiter),
-                }
+                room.list.insert(waiter, comes_before);
             });
         }
     }

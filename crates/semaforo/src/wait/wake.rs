@@ -66,7 +66,15 @@ impl Wakes {
 
     /// Wakes everyone collected so far, whatever any of them does; threads first, because a waker
     /// may block. No lock may be held.
+    #[inline]
     pub(crate) fn wake(&mut self) {
+        if self.len > 0 {
+            self.wake_all();
+        }
+    }
+
+    #[inline(never)]
+    fn wake_all(&mut self) {
         let len = std::mem::take(&mut self.len);
         let threads = std::mem::take(&mut self.threads);
         if len == 1 {

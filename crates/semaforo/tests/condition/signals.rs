@@ -293,7 +293,7 @@ pub(crate) fn a_condition_belongs_to_its_first_lock_for_good<L: Lock>() {
 pub(crate) fn several_conditions_of_one_lock<L: Lock>() {
     in_every_arrangement(|arrangement| {
         let lock = L::new();
-        let conditions = [(); 3].map(|()| &*leaked(Condition::new()));
+        let conditions = [(); 3].map(|()| leaked(Condition::new()));
         let waiters = conditions.map(|condition| {
             Line::new(arrangement, condition).enter_then(condition.wait(lock.lock()), drop)
         });

@@ -62,4 +62,12 @@ every_case_for! {
     parker_park: Park,
     token_cancelled: Cancelled,
     synchronizer_acquire: Own,
+    blocking_queue_take: Take,
+    unbounded_queue_take: TakeUnbounded,
+    blocking_queue_put: Put,
+    priority_queue_put: PutByPriority,
+    transfer_queue_take: Receive,
+    transfer_queue_transfer: Transfer,
+    synchronous_queue_take: ReceiveSynchronously,
+    synchronous_queue_put: PutSynchronously,
 }

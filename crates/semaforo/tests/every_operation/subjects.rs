@@ -5,11 +5,12 @@ use std::sync::Mutex as StdMutex;
 use semaforo::policy::Exclusive;
 use semaforo::request::{Limited, Operation, Output};
 use semaforo::{
-    AutoEvent, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker, Phaser, Promise,
-    ReentrantLock, Request, RwLock, Semaphore, Synchronizer, WaitError,
+    AutoEvent, BlockingQueue, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker,
+    Phaser, Promise, ReentrantLock, Rejected, Request, RwLock, Semaphore, Synchronizer,
+    SynchronousQueue, TransferQueue, WaitError,
 };
 
-use crate::support::{Kind, Queued, Waiter, leaked};
+use crate::support::{Kind, Queued, Waiter, eventually, leaked};
 
 /// How a bounded wait ended.
 pub(crate) type Ended = Result<(), Failure>;
@@ -45,12 +46,26 @@ pub(crate) trait Subject: Copy + Send + Sync + 'static {
     fn start_unbounded(self, kind: Kind) -> Waiter<()>;
 }
 
-pub(crate) fn ended<G, R>(output: Result<G, WaitError<R>>) -> Ended {
-    output.map(drop).map_err(|error| match error {
-        WaitError::Refused(_) => Failure::Refused,
-        WaitError::Cancelled => Failure::Cancelled,
-        WaitError::TimedOut => Failure::TimedOut,
-    })
+pub(crate) fn ended<G, E: Into<Failure>>(output: Result<G, E>) -> Ended {
+    output.map(drop).map_err(Into::into)
+}
+
+impl<R> From<WaitError<R>> for Failure {
+    fn from(error: WaitError<R>) -> Self {
+        match error {
+            WaitError::Refused(_) => Self::Refused,
+            WaitError::Cancelled => Self::Cancelled,
+            WaitError::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+/// Whoever brings an item and fails has it back: all of them bring a seven.
+impl<R> From<Rejected<u32, WaitError<R>>> for Failure {
+    fn from(rejected: Rejected<u32, WaitError<R>>) -> Self {
+        assert_eq!(rejected.item, 7);
+        rejected.why.into()
+    }
 }
 
 /// `drop`, but without a warning when there is nothing to drop.
@@ -318,4 +333,102 @@ subject! {
     ask: |holding| holding.object.acquire(());
     provide: |holding| holding.let_go();
     available: |holding| holding.object.state();
+}
+
+/// A queue that these have filled.
+fn filled(queue: BlockingQueue<u32>) -> BlockingQueue<u32> {
+    while queue.try_put(0).is_ok() {}
+    queue
+}
+
+subject! {
+    Take(sent): BlockingQueue<u32>,
+        semaforo::queue::blocking::Take<u32, &'static BlockingQueue<u32>>;
+    new: || BlockingQueue::bounded(1);
+    ask: |queue| queue.take();
+    provide: |queue| queue.try_put(1).unwrap();
+    available: |queue| queue.len() as u64;
+}
+
+subject! {
+    TakeUnbounded(sent): BlockingQueue<u32>,
+        semaforo::queue::blocking::Take<u32, &'static BlockingQueue<u32>>;
+    new: BlockingQueue::unbounded;
+    ask: |queue| queue.take();
+    provide: |queue| queue.try_put(1).unwrap();
+    available: |queue| queue.len() as u64;
+}
+
+// What is put cannot be passed on, hence room for all who wait.
+subject! {
+    Put(sent): BlockingQueue<u32>, semaforo::queue::blocking::Put<u32, &'static BlockingQueue<u32>>;
+    new: || filled(BlockingQueue::bounded(3));
+    ask: |queue| queue.put(7);
+    provide: |queue| let_go(queue.drain());
+    available: |queue| queue.remaining().unwrap() as u64;
+}
+
+subject! {
+    PutByPriority(sent): BlockingQueue<u32>,
+        semaforo::queue::blocking::Put<u32, &'static BlockingQueue<u32>>;
+    new: || {
+        let builder = BlockingQueue::builder().capacity(3);
+        filled(builder.by_priority(|item: &u32| (*item).into()).build())
+    };
+    ask: |queue| queue.put(7);
+    provide: |queue| let_go(queue.drain());
+    available: |queue| queue.remaining().unwrap() as u64;
+}
+
+subject! {
+    Receive(sent): TransferQueue<u32>,
+        semaforo::queue::Receive<u32, TransferQueue<u32>, &'static TransferQueue<u32>>;
+    new: TransferQueue::new;
+    ask: |queue| queue.take();
+    provide: |queue| queue.put(1).unwrap();
+    available: |queue| queue.len() as u64;
+}
+
+// Takes the messages of all who wait; if there are none, somebody is there for the next one.
+subject! {
+    Transfer(sent): TransferQueue<u32>,
+        semaforo::queue::Transfer<u32, TransferQueue<u32>, &'static TransferQueue<u32>>;
+    new: TransferQueue::new;
+    ask: |queue| queue.transfer(7);
+    provide: |queue| {
+        if queue.drain().is_empty() {
+            std::thread::spawn(|| queue.take().wait());
+            eventually("a taker waits", || queue.waiting_consumers() == 1);
+        }
+    };
+    available: |queue| queue.len() as u64;
+}
+
+// Somebody is there with an item, for as long as it takes.
+subject! {
+    ReceiveSynchronously(sent): SynchronousQueue<u32>,
+        semaforo::queue::Receive<u32, SynchronousQueue<u32>, &'static SynchronousQueue<u32>>;
+    new: SynchronousQueue::new;
+    ask: |queue| queue.take();
+    provide: |queue| {
+        if queue.try_put(1).is_err() {
+            std::thread::spawn(|| queue.put(1).wait());
+            eventually("a putter waits", || queue.waiting_putters() == 1);
+        }
+    };
+    available: |queue| queue.available() as u64;
+}
+
+subject! {
+    PutSynchronously(sent): SynchronousQueue<u32>,
+        semaforo::queue::Transfer<u32, SynchronousQueue<u32>, &'static SynchronousQueue<u32>>;
+    new: SynchronousQueue::new;
+    ask: |queue| queue.put(7);
+    provide: |queue| {
+        if queue.drain().is_empty() {
+            std::thread::spawn(|| queue.take().wait());
+            eventually("a taker waits", || queue.waiting_takers() == 1);
+        }
+    };
+    available: |queue| queue.available() as u64;
 }

@@ -1,7 +1,9 @@
 //! One holder, and many readers or one writer.
 
 use semaforo::Policy;
-use semaforo::policy::{Access, Ending, Exclusive, Lanes, ReadWrite};
+use semaforo::policy::{
+    Access, Ending, Entry, Exclusive, Exit, Lanes, OwnedReadWrite, Owner, ReadWrite,
+};
 
 use crate::explore::{Model, explore, outstanding_grants_can_be_given_back};
 
@@ -103,4 +105,92 @@ fn read_write_serves_by_hoares_rule() {
     }
     assert_eq!(ReadWrite.lane(Access::Read), ReadWrite::READ_LANE);
     assert_eq!(ReadWrite.lane(Access::Write), ReadWrite::WRITE_LANE);
+}
+
+/// Who writes how often and reads how often, or how many read.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum OwnedReadWriteModel {
+    Read(u32),
+    Written { by: Owner, writes: u32, reads: u32 },
+}
+
+impl OwnedReadWriteModel {
+    /// Without writes, it is only read.
+    fn settled(by: Owner, writes: u32, reads: u32) -> Self {
+        if writes == 0 { Self::Read(reads) } else { Self::Written { by, writes, reads } }
+    }
+}
+
+impl Model<OwnedReadWrite> for OwnedReadWriteModel {
+    fn acquire(&self, entry: Entry) -> Option<Self> {
+        match (self, entry) {
+            (Self::Read(readers), Entry::Read(_)) => Some(Self::Read(readers + 1)),
+            (Self::Read(0), Entry::Write(owner)) => Some(Self::settled(owner, 1, 0)),
+            (Self::Written { by, writes, reads }, Entry::Read(owner)) if *by == owner => {
+                Some(Self::settled(owner, *writes, reads + 1))
+            }
+            (Self::Written { by, writes, reads }, Entry::Write(owner)) if *by == owner => {
+                Some(Self::settled(owner, writes + 1, *reads))
+            }
+            _ => None,
+        }
+    }
+    fn give(&self, exit: Exit) -> Option<Self> {
+        match (self, exit) {
+            (Self::Read(readers @ 1..), Exit::Read(_)) => Some(Self::Read(readers - 1)),
+            (Self::Read(readers @ 1..), Exit::ReadAgain(_)) => Some(Self::Read(readers + 1)),
+            (Self::Read(1), Exit::Upgrade(owner)) => Some(Self::settled(owner, 1, 0)),
+            (Self::Written { by, writes, reads }, exit) => match exit {
+                Exit::Read(owner) if *by == owner && *reads > 0 => {
+                    Some(Self::settled(owner, *writes, reads - 1))
+                }
+                Exit::ReadAgain(owner) if *by == owner && *reads > 0 => {
+                    Some(Self::settled(owner, *writes, reads + 1))
+                }
+                Exit::Write(owner) if *by == owner => {
+                    Some(Self::settled(owner, writes - 1, *reads))
+                }
+                Exit::Downgrade(owner) if *by == owner => {
+                    Some(Self::settled(owner, writes - 1, reads + 1))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+    fn agrees(&self, state: u64) -> bool {
+        let (by, writes, reads) = match *self {
+            Self::Read(readers) => (None, 0, readers),
+            Self::Written { by, writes, reads } => (Some(by), writes, reads),
+        };
+        OwnedReadWrite::writer(state) == by
+            && OwnedReadWrite::writes(state) == writes
+            && OwnedReadWrite::readers(state) == reads
+    }
+    fn is_at_the_edge(&self) -> bool {
+        match *self {
+            Self::Read(readers) => readers > 3,
+            Self::Written { writes, reads, .. } => writes > 3 || reads > 3,
+        }
+    }
+}
+
+#[test]
+fn owned_read_write_in_every_state() {
+    let owners = [1, 2].map(|number| Owner::new(number).unwrap());
+    let asks: Vec<_> = owners.into_iter().flat_map(|o| [Entry::Read(o), Entry::Write(o)]).collect();
+    let exits = |owner| {
+        [Exit::Read, Exit::Write, Exit::Downgrade, Exit::Upgrade, Exit::ReadAgain]
+            .map(|exit| exit(owner))
+    };
+    let gives: Vec<_> = owners.into_iter().flat_map(exits).collect();
+    explore(OwnedReadWrite, 0, OwnedReadWriteModel::Read(0), &asks, &gives);
+    for owner in owners {
+        let written = OwnedReadWrite.acquire(0, Entry::Write(owner)).unwrap();
+        for other in owners {
+            for entry in [Entry::Read(other), Entry::Write(other)] {
+                assert_eq!(OwnedReadWrite.overtakes(written, entry), owner == other);
+            }
+        }
+    }
 }

@@ -9,6 +9,7 @@
 
 mod executors;
 mod single_step;
+mod tally;
 mod waiter;
 
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use executors::{Executor, block_on, on_tokio};
 pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
+pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
     Arrangement, Kind, Line, Waiter, in_every_arrangement, in_every_arrangement_at_once,
 };
@@ -70,12 +72,16 @@ queued! {
     [T: ?Sized] semaforo::Mutex<T>,
     [T: ?Sized] semaforo::RwLock<T>,
     [T: ?Sized] semaforo::ReentrantLock<T>,
+    [T: ?Sized] semaforo::ReentrantRwLock<T>,
     [] semaforo::Latch,
     [] semaforo::Event,
     [] semaforo::AutoEvent,
     [] semaforo::Parker,
     [T, E] semaforo::Promise<T, E>,
     [P: semaforo::Policy] semaforo::Synchronizer<P>,
+    [T] semaforo::BlockingQueue<T>,
+    [T] semaforo::TransferQueue<T>,
+    [T] semaforo::SynchronousQueue<T>,
     [P: semaforo::Policy] semaforo::Condition<P>,
     [] semaforo::Barrier,
     [] semaforo::Phaser,
@@ -87,6 +93,29 @@ impl Queued for semaforo::CancelToken {
         self.registrations()
     }
 }
+
+/// A queue whose tasks may take their time: for tests that are not about promise 4, on machines that
+/// may let nobody run for a while.
+pub(crate) fn patient<Q: Patient>(queue: Q) -> Q {
+    queue.be_patient();
+    queue
+}
+
+pub(crate) trait Patient {
+    fn be_patient(&self);
+}
+
+macro_rules! patient {
+    ($($queue:ident),*) => {$(
+        impl<T> Patient for semaforo::$queue<T> {
+            fn be_patient(&self) {
+                self.set_patience(LONG);
+            }
+        }
+    )*};
+}
+
+patient!(BlockingQueue, TransferQueue, SynchronousQueue);
 
 /// Waits until exactly so many requests are queued.
 #[track_caller]
