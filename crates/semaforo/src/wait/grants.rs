@@ -103,7 +103,9 @@ impl<P: Policy> Core<P> {
         }
         let lane = match P::LANES {
             1 => 0,
-            _ => self.policy.next_lane(state, given, queue.occupied()).min(P::LANES - 1),
+            _ => queue.urgent_lane().unwrap_or_else(|| {
+                self.policy.next_lane(state, given, queue.occupied()).min(P::LANES - 1)
+            }),
         };
         queue.lanes[lane].front().map(|head| (lane, head))
     }
