@@ -589,6 +589,29 @@ fn readers_do_not_come_between_an_urgent_signal_and_its_end() {
     });
 }
 
+/// The same when the signal is passed on; and readers have their turn again when that is over.
+#[test]
+fn readers_do_not_come_before_a_passed_on_urgent_signal() {
+    let (lock, condition) = (RwLock::new(0), WriteCondition::new());
+    let dropped = Step::queued(condition.wait(lock.write().wait()));
+    let mut next = Step::queued(condition.wait(lock.write().wait()));
+    let guard = lock.write().wait();
+    let mut reader = Step::queued(lock.read());
+    let mut writer = Step::queued(lock.write());
+    let mut signaller = Step::queued(condition.signal_urgent(guard));
+    assert_eq!(dropped.wakes(), 1);
+    drop(dropped);
+    assert_eq!((next.wakes(), reader.wakes()), (1, 0));
+    drop(next.expect_ready());
+    assert_eq!((signaller.wakes(), reader.wakes()), (1, 0));
+    drop(signaller.expect_ready());
+    assert_eq!((reader.wakes(), writer.wakes()), (1, 0), "Hoare's rule again");
+    drop(reader.expect_ready());
+    let mut late = Step::queued(lock.read());
+    drop(writer.expect_ready());
+    drop(late.expect_ready());
+}
+
 /// Hoare's alarm clock: each is woken at its own time, by whoever was woken before.
 #[test]
 fn an_alarm_clock_wakes_in_the_order_of_the_alarms() {

@@ -350,8 +350,9 @@ fn who_arrives_while_the_hook_runs_arrives_in_the_next_phase() {
         eventually("it waits for the hook", || phaser.waiters() == 3);
         assert!(!first.is_done() && !arrives.is_done() && !leaves.is_done());
         go_on.set();
-        assert_eq!((first.join(), arrives.join(), leaves.join()), (Ok(1), Ok(1), Ok(1)));
-        assert!(matches!(last.join(), Ok(1 | 2)));
+        assert_eq!((arrives.join(), leaves.join()), (Ok(1), Ok(1)));
+        // Those two end the next phase, too, perhaps before the others look.
+        assert!(matches!((first.join(), last.join()), (Ok(1 | 2), Ok(1 | 2))));
         assert_eq!(state(phaser), (2, 1, 0, 1));
     });
 }

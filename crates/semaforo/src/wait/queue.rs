@@ -19,6 +19,8 @@ pub(crate) struct Queue<A> {
     pub(crate) dormants: u32,
     /// The watchdog's entry is, or is about to be, in the timer.
     pub(crate) armed: bool,
+    /// Somebody has been urgent: whoever is first in its lane may be.
+    urgent: bool,
     /// Tasks that were granted (or told to try again) and have not come yet.
     pub(crate) granted: List<A>,
     pub(crate) lanes: [List<A>; MAX_LANES],
@@ -35,6 +37,7 @@ impl<A> Queue<A> {
             nudged: 0,
             dormants: 0,
             armed: false,
+            urgent: false,
             granted: List::new(),
             lanes: [const { List::new() }; MAX_LANES],
             dormant: List::new(),
@@ -133,6 +136,28 @@ impl<A> Queue<A> {
             if first { list.push_front(waiter) } else { list.push_back(waiter) }
         }
         self.waiting += 1;
+    }
+
+    /// Lets the first in its lane go before all others, whatever the policy says.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive.
+    pub(super) unsafe fn hurry(&mut self, waiter: Pointer<A>) {
+        self.urgent = true;
+        // SAFETY: passed on from the caller.
+        unsafe { waiter.as_ref().notes(|notes| notes.set_urgent()) };
+    }
+
+    /// The lane whose first one goes before all others.
+    #[inline]
+    pub(super) fn urgent_lane(&self) -> Option<usize> {
+        if !self.urgent {
+            return None;
+        }
+        self.lanes.iter().position(|lane| {
+            // SAFETY: the lock is held, and what is in a lane is alive.
+            lane.front().is_some_and(|first| unsafe { first.as_ref().notes(|n| n.is_urgent()) })
+        })
     }
 
     /// Takes a waiter off whatever list it is on, and tells where it was.

@@ -225,6 +225,9 @@ impl<P: Policy> Room<P> {
             self.remove(waiter);
             Self::note(waiter, |note| note.end = end);
             queue.receive(waiter, core.lane(waiter.as_ref().ask), first);
+            if first {
+                queue.hurry(waiter);
+            }
         }
     }
 
@@ -336,6 +339,7 @@ impl<P: Policy> Room<P> {
                 queue.receive(next, core.lane(own.ask), true);
             }
             queue.join(waiter, core.lane(waiter.as_ref().ask), true);
+            queue.hurry(waiter);
             wakes.arm |= queue.must_arm();
             true
         });

@@ -113,6 +113,8 @@ impl Notes {
     const CANCELLED_LATE: u8 = 0x10;
     /// The same, for the time limit.
     const TIMED_OUT_LATE: u8 = 0x20;
+    /// In the detail, first in a lane: it goes before all others, whatever the policy says.
+    const URGENT: u8 = 0x40;
     /// In the detail, on the granted list: the watchdog has seen it there.
     const SEEN: u8 = 0x80;
 
@@ -124,6 +126,14 @@ impl Notes {
     #[inline]
     pub(crate) fn set_number(&mut self, number: u8) {
         self.detail = self.detail & (Self::CANCELLED_LATE | Self::TIMED_OUT_LATE) | number;
+    }
+
+    pub(super) fn set_urgent(&mut self) {
+        self.detail |= Self::URGENT;
+    }
+
+    pub(super) fn is_urgent(&self) -> bool {
+        self.detail & Self::URGENT != 0
     }
 
     /// Counts how often a waiter in a lane was overtaken.
