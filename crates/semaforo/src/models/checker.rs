@@ -50,7 +50,7 @@ mod chosen {
     /// In how many orders a small model is run.
     const ORDERS: usize = 5_000;
     /// In how many orders of each kind a crowd is run.
-    const CROWDED_ORDERS: usize = 25_000;
+    const CROWDED_ORDERS: usize = 15_000;
     /// How many threads are preempted where others go on until they wait.
     const PREEMPTIONS: usize = 3;
 
