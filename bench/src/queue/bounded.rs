@@ -78,8 +78,8 @@ fn between_threads(capacity: usize) -> Vec<Contestant> {
     ]
 }
 
-/// Flume may hang here: a receiver that was woken in vain joins the line again after
-/// it has let go of the lock, and misses what was sent in between.
+/// Flume hangs here now and then. By its source, a receiver that was woken in vain
+/// joins the line again after letting go of the lock, and may miss what was sent meanwhile.
 fn between_tasks(capacity: usize) -> Vec<Contestant> {
     vec![
         Contestant::ours(ours::bounded_tasks(capacity)),

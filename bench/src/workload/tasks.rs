@@ -27,7 +27,7 @@ static WATCH: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread().enable_time().build().expect("a runtime without threads")
 });
 
-/// Hundreds of times a sample; whoever takes longer has lost a wake-up.
+/// A hundred times the longest sample; whoever takes longer is taken to have hung.
 const ENDLESS: Duration = Duration::from_secs(3);
 
 /// 64 tasks share one primitive; the operation is told the number of the turn.

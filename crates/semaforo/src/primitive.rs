@@ -5,7 +5,7 @@
 mod chosen {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use std::thread::yield_now;
+    pub(crate) use std::thread::{ThreadId, current, yield_now};
     pub(crate) use std::thread_local;
     use std::time::{Duration, Instant};
 
@@ -39,6 +39,7 @@ mod chosen {
     pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use loom::sync::atomic::Ordering;
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use loom::thread::{ThreadId, current};
     pub(crate) use loom::thread_local;
 
     macro_rules! global {
@@ -54,7 +55,7 @@ mod chosen {
     pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use shuttle::thread::yield_now;
+    pub(crate) use shuttle::thread::{ThreadId, current, yield_now};
     pub(crate) use shuttle::thread_local;
 
     macro_rules! global {

@@ -452,11 +452,11 @@ fn an_iterator_ends_when_the_queue_is_closed_and_empty() {
 fn a_stream_ends_when_the_queue_is_closed_and_empty() {
     use futures::StreamExt;
     let queue = leaked(patient(BlockingQueue::bounded(2)));
-    let consumer = Waiter::on_a_thread(|| block_on(StreamExt::collect::<Vec<_>>(queue.items())));
+    let consumer = Waiter::on_a_thread(|| block_on(queue.stream().collect::<Vec<_>>()));
     (0..100).for_each(|item| queue.put(item).wait().unwrap());
     queue.close();
     assert_eq!(consumer.join(), (0..100).collect::<Vec<_>>());
-    let mut items = Box::pin(queue.items());
+    let mut items = Box::pin(queue.stream());
     assert_eq!(block_on(items.next()), None);
     assert_eq!(block_on(items.next()), None, "and stays at its end");
 }
@@ -466,14 +466,14 @@ fn a_stream_ends_when_the_queue_is_closed_and_empty() {
 fn a_stream_that_is_dropped_leaves_the_rest() {
     use futures::StreamExt;
     let queue = patient(BlockingQueue::bounded(4));
-    let mut items = Box::pin(queue.items());
+    let mut items = Box::pin(queue.stream());
     let mut next = Step::queued(items.next());
     assert_eq!(queue.waiting_takers(), 1);
     (1..=3).for_each(|item| queue.try_put(item).unwrap());
     assert_eq!(next.expect_ready(), Some(1));
     drop(next);
     drop(items);
-    let mut items = Box::pin(queue.items());
+    let mut items = Box::pin(queue.stream());
     assert_eq!(block_on(items.next()), Some(2));
     assert_eq!(block_on(items.next()), Some(3));
     let next = Step::queued(items.next());

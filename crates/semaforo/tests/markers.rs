@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, MutexGuard as StdGuard};
 
 use semaforo::policy::Exclusive;
-use semaforo::queue::{Items, Receive, TakeBatch, Transfer, blocking};
+use semaforo::queue::{ItemStream, Items, Receive, TakeBatch, Transfer, blocking};
 use semaforo::request::{Limited, Operation, Unlimited};
 use semaforo::sync::condition::WaitFor;
 use semaforo::sync::rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
@@ -179,6 +179,82 @@ fn a_request_goes_where_its_object_may_be_used() {
     }
 }
 
+/// Items are sent through a queue, never shared.
+#[test]
+fn a_queue_is_shared_if_its_items_can_be_sent() {
+    check! {
+        BlockingQueue<Plain>: true true,
+        BlockingQueue<SendOnly>: true true,
+        BlockingQueue<SyncOnly>: false false,
+        BlockingQueue<Stuck>: false false,
+        TransferQueue<Plain>: true true,
+        TransferQueue<SendOnly>: true true,
+        TransferQueue<SyncOnly>: false false,
+        TransferQueue<Stuck>: false false,
+        SynchronousQueue<Plain>: true true,
+        SynchronousQueue<SendOnly>: true true,
+        SynchronousQueue<SyncOnly>: false false,
+        SynchronousQueue<Stuck>: false false,
+        Rejected<Plain>: true true,
+        Rejected<SendOnly>: true false,
+        Rejected<Stuck>: false false,
+    }
+}
+
+/// A request of a queue holds an item, or is going to: it goes where the item may go.
+#[test]
+fn a_request_of_a_queue_goes_where_its_items_may_go() {
+    check! {
+        Request<blocking::Put<Plain, &'static BlockingQueue<Plain>>>: true true,
+        Request<blocking::Put<SendOnly, &'static BlockingQueue<SendOnly>>, Limited>: true true,
+        Request<blocking::Put<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
+        Request<blocking::Put<Stuck, &'static BlockingQueue<Stuck>>, Limited>: false false,
+        Request<blocking::Put<SendOnly, Arc<BlockingQueue<SendOnly>>>>: true true,
+        Request<blocking::Put<SyncOnly, Arc<BlockingQueue<SyncOnly>>>>: false false,
+        Request<blocking::Take<SendOnly, &'static BlockingQueue<SendOnly>>>: true true,
+        Request<blocking::Take<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
+        Request<blocking::Take<Stuck, Arc<BlockingQueue<Stuck>>>>: false false,
+        Items<'static, SendOnly>: true true,
+        Items<'static, SyncOnly>: false false,
+        Items<'static, Stuck>: false false,
+        ItemStream<'static, SendOnly>: true true,
+        ItemStream<'static, SyncOnly>: false false,
+        ItemStream<'static, Stuck>: false false,
+        TakeBatch<'static, SendOnly>: true true,
+        TakeBatch<'static, SyncOnly, Limited>: false false,
+        TakeBatch<'static, Stuck>: false false,
+        Request<Transfer<SendOnly, TransferQueue<SendOnly>, &'static TransferQueue<SendOnly>>>:
+            true true,
+        Request<Transfer<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
+            false false,
+        Request<Transfer<Stuck, SynchronousQueue<Stuck>, Arc<SynchronousQueue<Stuck>>>, Limited>:
+            false false,
+        Request<Receive<SendOnly, TransferQueue<SendOnly>, Arc<TransferQueue<SendOnly>>>>:
+            true true,
+        Request<Receive<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
+            false false,
+        Request<Receive<Stuck, SynchronousQueue<Stuck>, &'static SynchronousQueue<Stuck>>>:
+            false false,
+    }
+}
+
+/// What cannot be sent can still be queued, by tasks of one thread.
+#[test]
+fn a_queue_may_stay_on_its_thread() {
+    let queue = BlockingQueue::bounded(1);
+    let item = Rc::new(1);
+    let mut taker = support::Step::queued(queue.take());
+    queue.try_put(Rc::clone(&item)).unwrap();
+    assert_eq!(taker.expect_ready(), Ok(Rc::clone(&item)));
+    queue.try_put(Rc::clone(&item)).unwrap();
+    let putter = support::Step::queued(queue.put(Rc::clone(&item)));
+    assert_eq!(Rc::strong_count(&item), 3);
+    drop(putter);
+    drop(taker);
+    drop(queue);
+    assert_eq!(Rc::strong_count(&item), 1);
+}
+
 #[test]
 fn a_monitor_is_shared_like_its_lock() {
     check! {
@@ -231,6 +307,19 @@ fn a_wait_goes_where_its_guard_may_go() {
         WaitWhile<'static, Exclusive, MutexGuard<'static, Plain>, Box<dyn FnMut(&Plain) -> bool>,
             Unlimited>: false false,
     }
+    const {
+        assert!(
+            !<Asked<
+                WaitWhile<
+                    'static,
+                    Exclusive,
+                    MutexGuard<'static, Plain>,
+                    Predicate<Plain>,
+                    Unlimited,
+                >,
+            >>::UNPIN
+        );
+    };
 }
 
 /// An item goes from one thread to another, so it has to be one that can.
@@ -248,79 +337,6 @@ fn whoever_meets_goes_where_its_meeting_place_may_be_used() {
     }
 }
 
-/// Items are sent through a queue, never shared.
-#[test]
-fn a_queue_is_shared_if_its_items_can_be_sent() {
-    check! {
-        BlockingQueue<Plain>: true true,
-        BlockingQueue<SendOnly>: true true,
-        BlockingQueue<SyncOnly>: false false,
-        BlockingQueue<Stuck>: false false,
-        TransferQueue<Plain>: true true,
-        TransferQueue<SendOnly>: true true,
-        TransferQueue<SyncOnly>: false false,
-        TransferQueue<Stuck>: false false,
-        SynchronousQueue<Plain>: true true,
-        SynchronousQueue<SendOnly>: true true,
-        SynchronousQueue<SyncOnly>: false false,
-        SynchronousQueue<Stuck>: false false,
-        Rejected<Plain>: true true,
-        Rejected<SendOnly>: true false,
-        Rejected<Stuck>: false false,
-    }
-}
-
-/// A request of a queue holds an item, or is going to: it goes where the item may go.
-#[test]
-fn a_request_of_a_queue_goes_where_its_items_may_go() {
-    check! {
-        Request<blocking::Put<Plain, &'static BlockingQueue<Plain>>>: true true,
-        Request<blocking::Put<SendOnly, &'static BlockingQueue<SendOnly>>, Limited>: true true,
-        Request<blocking::Put<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
-        Request<blocking::Put<Stuck, &'static BlockingQueue<Stuck>>, Limited>: false false,
-        Request<blocking::Put<SendOnly, Arc<BlockingQueue<SendOnly>>>>: true true,
-        Request<blocking::Put<SyncOnly, Arc<BlockingQueue<SyncOnly>>>>: false false,
-        Request<blocking::Take<SendOnly, &'static BlockingQueue<SendOnly>>>: true true,
-        Request<blocking::Take<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
-        Request<blocking::Take<Stuck, Arc<BlockingQueue<Stuck>>>>: false false,
-        Items<'static, SendOnly>: true true,
-        Items<'static, SyncOnly>: false false,
-        Items<'static, Stuck>: false false,
-        TakeBatch<'static, SendOnly>: true true,
-        TakeBatch<'static, SyncOnly, Limited>: false false,
-        TakeBatch<'static, Stuck>: false false,
-        Request<Transfer<SendOnly, TransferQueue<SendOnly>, &'static TransferQueue<SendOnly>>>:
-            true true,
-        Request<Transfer<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
-            false false,
-        Request<Transfer<Stuck, SynchronousQueue<Stuck>, Arc<SynchronousQueue<Stuck>>>, Limited>:
-            false false,
-        Request<Receive<SendOnly, TransferQueue<SendOnly>, Arc<TransferQueue<SendOnly>>>>:
-            true true,
-        Request<Receive<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
-            false false,
-        Request<Receive<Stuck, SynchronousQueue<Stuck>, &'static SynchronousQueue<Stuck>>>:
-            false false,
-    }
-}
-
-/// What cannot be sent can still be queued, by tasks of one thread.
-#[test]
-fn a_queue_may_stay_on_its_thread() {
-    let queue = BlockingQueue::bounded(1);
-    let item = Rc::new(1);
-    let mut taker = support::Step::queued(queue.take());
-    queue.try_put(Rc::clone(&item)).unwrap();
-    assert_eq!(taker.expect_ready(), Ok(Rc::clone(&item)));
-    queue.try_put(Rc::clone(&item)).unwrap();
-    let putter = support::Step::queued(queue.put(Rc::clone(&item)));
-    assert_eq!(Rc::strong_count(&item), 3);
-    drop(putter);
-    drop(taker);
-    drop(queue);
-    assert_eq!(Rc::strong_count(&item), 1);
-}
-
 /// The queue points into a request, so it must stay where it is once it has been polled.
 #[test]
 fn a_request_is_pinned() {
@@ -331,7 +347,7 @@ fn a_request_is_pinned() {
         <Asked<Request<semaphore::Acquire<&'static Semaphore>>>>::UNPIN,
         <Asked<Request<semaphore::Acquire<Arc<Semaphore>>, Limited>>>::UNPIN,
         <Asked<Request<blocking::Take<Plain, Arc<BlockingQueue<Plain>>>>>>::UNPIN,
-        <Asked<Items<'static, Plain>>>::UNPIN,
+        <Asked<ItemStream<'static, Plain>>>::UNPIN,
         <Asked<Semaphore>>::UNPIN,
         <Asked<Mutex<Plain>>>::UNPIN,
         <Asked<BlockingQueue<Plain>>>::UNPIN,

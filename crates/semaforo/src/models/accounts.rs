@@ -62,11 +62,16 @@ impl Basket {
         self.0.lock().unwrap().extend(items);
     }
 
-    /// All of them in order, with what is left in the queue.
-    pub(super) fn with_left_in(self, queue: &impl Queue) -> Vec<u32> {
-        self.add(left_in(queue));
+    /// All of them, sorted.
+    pub(super) fn sorted(self) -> Vec<u32> {
         let mut items = self.0.into_inner().unwrap();
         items.sort_unstable();
         items
+    }
+
+    /// All of them and what is left in the queue, sorted.
+    pub(super) fn with_left_in(self, queue: &impl Queue) -> Vec<u32> {
+        self.add(left_in(queue));
+        self.sorted()
     }
 }

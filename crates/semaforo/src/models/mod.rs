@@ -23,6 +23,7 @@ mod barging;
 mod cancellation;
 mod checker;
 mod closing;
+mod conditions;
 mod deferring;
 mod dormancy;
 mod grants;

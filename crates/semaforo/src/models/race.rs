@@ -49,8 +49,18 @@ impl<T> For<T> {
         self.0.lock().unwrap().take().expect("one side takes it")
     }
 
+    /// Puts it back, for later.
+    pub(super) fn put_back(&self, value: T) {
+        *self.0.lock().unwrap() = Some(value);
+    }
+
     /// What no side has taken.
     pub(super) fn left(self) -> T {
         self.take()
+    }
+
+    /// What a side has put back, if it has.
+    pub(super) fn if_left(self) -> Option<T> {
+        self.0.into_inner().unwrap()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::batch::TakeBatch;
 use super::buffered::{Buffered, Errand, Numbered, PUTTERS, TAKERS};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::items::Items;
+use super::items::{ItemStream, Items};
 use super::ring::{NotNow, Ring};
 use super::store::Store;
 use crate::sync::Of;
@@ -122,7 +122,7 @@ impl<T> fmt::Debug for Builder<T> {
 }
 
 impl<T> BlockingQueue<T> {
-    /// A queue with room for so many items.
+    /// A queue with room for so many items. The room is allocated at once.
     ///
     /// # Panics
     /// If that is zero: [`SynchronousQueue`](crate::SynchronousQueue) is the queue without room.
@@ -317,7 +317,8 @@ impl<T> BlockingQueue<T> {
         self.hall.locked(|rule, _, _| rule.is_closed())
     }
 
-    /// How many items there are.
+    /// How many items there are. For a moment that can be more than there is room for: when items come
+    /// back that somebody was handed and did not take.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hall.locked(|rule, ring, _| rule.len(ring))
@@ -371,10 +372,26 @@ impl<T> BlockingQueue<T> {
         self.hall.set_patience(patience);
     }
 
-    /// Takes item after item, until the queue is closed and empty: an `Iterator` for threads, and a
-    /// `Stream` for tasks.
+    /// Takes item after item in this thread, until the queue is closed and empty.
     pub fn items(&self) -> Items<'_, T> {
-        Items::new(self)
+        Items(self)
+    }
+
+    /// Takes item after item in a task, until the queue is closed and empty.
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use semaforo::BlockingQueue;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let jobs = BlockingQueue::unbounded();
+    /// (1..=3).for_each(|job| jobs.try_put(job).unwrap());
+    /// jobs.close();
+    /// assert_eq!(jobs.stream().collect::<Vec<_>>().await, [1, 2, 3]);
+    /// # });
+    /// ```
+    pub fn stream(&self) -> ItemStream<'_, T> {
+        ItemStream::new(self)
     }
 }
 

@@ -338,6 +338,8 @@ impl<T> Rule for Buffered<T> {
     type Refusal = Closed;
     type Outside = Option<Ring<T>>;
 
+    const IS_STREAMED: bool = true;
+
     /// A thread that finds the ring full or empty looks again for a moment: whoever is about to
     /// change that can then do so without the lock.
     #[inline]

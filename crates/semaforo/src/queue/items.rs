@@ -9,31 +9,43 @@ use futures_core::Stream;
 use super::blocking::{BlockingQueue, Take};
 use crate::wait::request::Request;
 
-/// The items of a [`BlockingQueue`], taken one after another until it is closed and empty.
+/// The items of a [`BlockingQueue`], taken one after another by a thread until it is closed and empty.
 ///
-/// An `Iterator` for threads, and a [`Stream`] for tasks. Dropping it leaves the rest in the queue.
-#[must_use = "nothing is taken until this is iterated or polled"]
-pub struct Items<'a, T> {
-    queue: &'a BlockingQueue<T>,
-    /// What a stream waits for. Pinned with it.
-    next: Option<Request<Take<T, &'a BlockingQueue<T>>>>,
-}
-
-impl<'a, T> Items<'a, T> {
-    pub(super) fn new(queue: &'a BlockingQueue<T>) -> Self {
-        Self { queue, next: None }
-    }
-}
+/// Dropping it leaves the rest in the queue.
+#[must_use = "nothing is taken until this is iterated"]
+pub struct Items<'a, T>(pub(super) &'a BlockingQueue<T>);
 
 impl<T> Iterator for Items<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.queue.take().wait().ok()
+        self.0.take().wait().ok()
     }
 }
 
-impl<T> Stream for Items<'_, T> {
+impl<T> fmt::Debug for Items<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Items").field(self.0).finish()
+    }
+}
+
+/// The items of a [`BlockingQueue`], taken one after another by a task until it is closed and empty.
+///
+/// Dropping it leaves the rest in the queue.
+#[must_use = "nothing is taken until this is polled"]
+pub struct ItemStream<'a, T> {
+    queue: &'a BlockingQueue<T>,
+    /// What it waits for. Pinned with it.
+    next: Option<Request<Take<T, &'a BlockingQueue<T>>>>,
+}
+
+impl<'a, T> ItemStream<'a, T> {
+    pub(super) fn new(queue: &'a BlockingQueue<T>) -> Self {
+        Self { queue, next: None }
+    }
+}
+
+impl<T> Stream for ItemStream<'_, T> {
     type Item = T;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
@@ -52,8 +64,8 @@ impl<T> Stream for Items<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Items<'_, T> {
+impl<T> fmt::Debug for ItemStream<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Items").field(self.queue).finish()
+        f.debug_tuple("ItemStream").field(self.queue).finish()
     }
 }

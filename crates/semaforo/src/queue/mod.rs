@@ -20,7 +20,7 @@ mod transferring;
 pub use batch::{BatchLimits, TakeBatch};
 pub use blocking::{BlockingQueue, Builder};
 pub use errors::{Closed, Rejected, TryPutError, TryTakeError};
-pub use items::Items;
+pub use items::{ItemStream, Items};
 pub use meeting::{MeetingPlace, Receive, Transfer};
 pub use synchronous::SynchronousQueue;
 pub use transfer::TransferQueue;

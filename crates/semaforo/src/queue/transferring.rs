@@ -398,6 +398,7 @@ impl<T> Rule for Transferring<T> {
     type Refusal = Closed;
     type Outside = Signs;
 
+    const IS_STREAMED: bool = true;
     const NOTES_CLAIMS: bool = true;
 
     fn arrive(

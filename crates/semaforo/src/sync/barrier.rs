@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
 
-use crate::primitive::TrackedCell;
+use crate::primitive::{ThreadId, TrackedCell, current};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
 use crate::wait::limits::WaitError;
@@ -152,14 +151,14 @@ impl Gathering {
 
     fn act_here(&mut self) {
         self.acting = self.acting.map(|acting| {
-            let thread = Some(std::thread::current().id());
+            let thread = Some(current().id());
             Acting { thread, ..acting }
         });
     }
 
     fn is_acting_here(&self) -> bool {
         let thread = self.acting.and_then(|acting| acting.thread);
-        thread.is_some_and(|thread| thread == std::thread::current().id())
+        thread.is_some_and(|thread| thread == current().id())
     }
 
     /// Lets everyone go who has arrived.

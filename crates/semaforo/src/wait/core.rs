@@ -332,7 +332,8 @@ impl<P: Policy> Core<P> {
             if let Place::Lane(_) = own.notes(|notes| notes.place) {
                 return None;
             }
-            let granted = queue.holds_grant(waiter);
+            // Perhaps a thread that leaves by a panic was served since it last looked.
+            let granted = queue.holds_grant(waiter) || own.standing() == standing::SERVED;
             queue.detach(waiter);
             if granted { core.undo(state, own.ask) } else { None }
         });

@@ -281,10 +281,10 @@ impl<P: Policy> Core<P> {
     }
 
     /// Wakes those who came after a waiter that was served, or not, by its own visit. If a waker
-    /// panics, the visit does too, and keeps nothing.
+    /// panics, the visit does too, and keeps nothing; unless it is part of a panic already.
     pub(super) fn finish_visit(&self, wakes: &mut Wakes, standing: u8, ask: P::Ask) {
         self.finish(wakes);
-        if wakes.has_panic() {
+        if wakes.has_panic() && !std::thread::panicking() {
             if standing == standing::SERVED {
                 self.give_back(ask, wakes);
             }

@@ -34,6 +34,10 @@ pub trait Rule: Sized {
     /// What can be used without the lock.
     type Outside;
 
+    /// Whether one thread often does several things in a row here: then whoever finds the lock taken
+    /// had better let it than fetch the lock's cache line after each of them.
+    const IS_STREAMED: bool = false;
+
     /// Whether a task that claims what it was granted has to be noted.
     const NOTES_CLAIMS: bool = false;
 
@@ -184,7 +188,7 @@ impl<R: Rule> Hall<R> {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut backoff = Backoff::new();
+        let mut backoff = if R::IS_STREAMED { Backoff::patient() } else { Backoff::new() };
         loop {
             if self.locked.load(Ordering::Relaxed) == FREE {
                 let taken = self.locked.compare_exchange(

@@ -33,6 +33,11 @@ impl Backoff {
         Self { step: 0 }
     }
 
+    /// Without the shortest pauses.
+    pub(crate) const fn patient() -> Self {
+        Self { step: 4 }
+    }
+
     /// Waits a little, a little longer each time.
     pub(crate) fn wait(&mut self) {
         if self.step <= Self::PAUSING_STEPS && !MODELLED {

@@ -342,7 +342,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
                 let refusal = refusal.expect("the policy expelled everyone, and then no longer");
                 WaitError::Refused(refusal)
             }
-            _ => panic!("the policy panicked while this request waited"),
+            _ => panic!("the policy panicked, or a waker, and that has ended this request"),
         };
         parts.output::<L>(Err(error))
     }
