@@ -26,6 +26,7 @@ mod closing;
 mod conditions;
 mod deferring;
 mod dormancy;
+mod gatherings;
 mod grants;
 mod hand_offs;
 mod lanes;
