@@ -403,7 +403,7 @@ fn an_urgent_signal_taken_back_against_claim() {
                     let mut task = signalled.take();
                     match task.poll() {
                         Poll::Ready(_guard) => witness.change(),
-                        Poll::Pending => signalled.put_back(task),
+                        Poll::Pending => signalled.put(task),
                     }
                 },
                 |_| {

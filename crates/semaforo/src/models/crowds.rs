@@ -6,6 +6,7 @@
 
 mod locks;
 mod permits;
+mod queues;
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use super::race::{For, HOUR, race, time_passes};
 use super::task::Task;
 use crate::queue::blocking::Take;
 use crate::request::Unlimited;
-use crate::{BlockingQueue, CancelSource, Request, WaitError};
+use crate::{BlockingQueue, CancelSource, Request, TryTakeError, WaitError};
 
 /// A task prepared for one side that waits for an item.
 type Taking<L = Unlimited> = For<Task<Request<Take<u32, Arc<BlockingQueue<u32>>>, L>>>;
@@ -499,5 +499,47 @@ fn deferring_against_drop() {
         let [first, second, _] = tasks;
         assert_eq!((first.left().resume(), second.left().resume()), (Ok(1), Ok(2)));
         assert_eq!(left_in(&*queue), [3]);
+    });
+}
+
+/// The same, while somebody only tries to take: the items are for those who wait.
+#[test]
+fn returning_a_batch_against_trying_to_take() {
+    explore_within(4, || {
+        let (queue, batch, tasks) = three();
+        race(
+            (Arc::clone(&queue), batch),
+            [
+                |(_, batch)| drop(batch.take()),
+                |(queue, _)| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
+            ],
+        );
+        for (task, item) in tasks.into_iter().zip(1..) {
+            assert_eq!(task.left().resume(), Ok(item));
+        }
+        assert_eq!(left_in(&*queue), []);
+    });
+}
+
+/// The same, when the request has been handed another item that it has not come for, and that is taken
+/// back: all of them reach those who wait, or stay.
+#[test]
+fn returning_a_batch_against_taking_back() {
+    explore_within(4, || {
+        let (queue, batch, tasks) = three();
+        queue.try_put(4).unwrap();
+        race(
+            batch,
+            [
+                |batch| drop(batch.take()),
+                |_| {
+                    time_passes();
+                    time_passes();
+                },
+            ],
+        );
+        let basket = Basket::default();
+        tasks.into_iter().for_each(|task| basket.add(task.left().resume()));
+        assert_eq!(basket.with_left_in(&*queue), [1, 2, 3, 4]);
     });
 }

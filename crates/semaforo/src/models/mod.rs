@@ -20,17 +20,19 @@
 
 mod accounts;
 mod barging;
+mod barriers;
 mod cancellation;
 mod checker;
 mod closing;
 mod conditions;
 mod deferring;
 mod dormancy;
-mod gatherings;
+mod exchanges;
 mod grants;
 mod hand_offs;
 mod lanes;
 mod meetings;
+mod phasers;
 mod queues;
 mod race;
 mod ring;

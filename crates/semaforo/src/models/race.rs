@@ -49,17 +49,21 @@ impl<T> For<T> {
         self.0.lock().unwrap().take().expect("one side takes it")
     }
 
-    /// Puts it back, for later.
-    pub(super) fn put_back(&self, value: T) {
+    /// What a side puts there, for later.
+    pub(super) fn later() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub(super) fn put(&self, value: T) {
         *self.0.lock().unwrap() = Some(value);
     }
 
-    /// What no side has taken.
+    /// What no side has taken, or one has put there.
     pub(super) fn left(self) -> T {
         self.take()
     }
 
-    /// What a side has put back, if it has.
+    /// What a side has put there, if it has.
     pub(super) fn if_left(self) -> Option<T> {
         self.0.into_inner().unwrap()
     }

@@ -189,7 +189,7 @@ fn slowing_down_against_a_take() {
 /// The same against both, one after the other: what is seen is one of the two, whole.
 #[test]
 fn slowing_down_against_a_take_and_a_put() {
-    explore(|| {
+    explore_within(4, || {
         let queue = race(
             holding(1, &[1]),
             [
@@ -275,7 +275,7 @@ fn asking_while_it_turns() {
 /// the item reaches it, in the ring or by hand.
 #[test]
 fn a_put_against_a_thread_that_joins_the_line() {
-    explore(|| {
+    explore_within(5, || {
         let queue = race(
             holding(1, &[]),
             [|queue| assert_eq!(queue.take().wait(), Ok(1)), |queue| queue.try_put(1).unwrap()],
@@ -303,7 +303,7 @@ fn a_put_against_a_task_that_joins_the_line() {
 /// there is room for its own.
 #[test]
 fn a_take_against_a_thread_that_joins_the_line() {
-    explore(|| {
+    explore_within(5, || {
         let queue = race(
             holding(1, &[1]),
             [|queue| queue.put(2).wait().unwrap(), |queue| assert_eq!(queue.try_take(), Ok(1))],

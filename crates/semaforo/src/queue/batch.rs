@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::blocking::BlockingQueue;
@@ -142,10 +143,7 @@ impl<'a, T: Send + 'a, L: BatchLimits + 'a> IntoFuture for TakeBatch<'a, T, L> {
             let mut batch = self.start();
             while batch.wants_more() {
                 let next = pin!(batch.next());
-                // Given back before the request is, if both are dropped.
-                let collected = Suspended(&mut batch);
-                let next = next.await;
-                std::mem::forget(collected);
+                let next = Suspended { next, batch: &mut batch }.await;
                 if let Some(end) = batch.add(next) {
                     return end.map_err(L::error);
                 }
@@ -210,13 +208,31 @@ impl<T> Drop for Collecting<'_, T> {
     }
 }
 
-/// A batch that waits for its next item. If that is dropped, what was collected has to be back before
-/// what was granted: whoever waits behind it is served when it leaves the line.
-struct Suspended<'b, 'a, T>(&'b mut Collecting<'a, T>);
+/// A batch that waits for its next item. If it is dropped, what was collected goes back in the same
+/// step in which the request leaves the line: whoever waits behind it gets that first.
+struct Suspended<'s, 'a, T> {
+    next: Pin<&'s mut Request<TakeInLine<'a, T>, Limited>>,
+    batch: &'s mut Collecting<'a, T>,
+}
+
+impl<T> Future for Suspended<'_, '_, T> {
+    type Output = Result<Numbered<T>, WaitError<Closed>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.next.as_mut().poll(context)
+    }
+}
 
 impl<T> Drop for Suspended<'_, '_, T> {
     fn drop(&mut self) {
-        self.0.queue.put_back_unsettled(std::mem::take(&mut self.0.items));
+        let Some(waiter) = self.next.as_mut().leaving() else { return };
+        let items = std::mem::take(&mut self.batch.items);
+        // SAFETY: the waiter was queued here, is alive, and its owner is this.
+        unsafe {
+            self.batch.queue.hall.withdraw_with(waiter, |rule, ring| {
+                items.into_iter().for_each(|item| rule.put_back(ring, item));
+            });
+        }
     }
 }
 

@@ -258,13 +258,6 @@ impl<T> BlockingQueue<T> {
         });
     }
 
-    /// Gives items back that were taken, for somebody who is about to leave the line, too.
-    pub(super) fn put_back_unsettled(&self, items: Vec<Numbered<T>>) {
-        self.hall.locked(|rule, ring, _| {
-            items.into_iter().for_each(|item| rule.put_back(ring, item));
-        });
-    }
-
     /// Takes several items at a time: up to `max`, or fewer once no more has come for the time of
     /// `silence`, or the queue is closed. The first item is waited for like any other.
     ///

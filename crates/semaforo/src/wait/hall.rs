@@ -322,6 +322,32 @@ impl<R: Rule> Hall<R> {
         });
     }
 
+    /// [`withdraw`](Line::withdraw), and changes something else in the same step, before anybody is let
+    /// through.
+    ///
+    /// # Safety
+    /// As `withdraw`.
+    pub(crate) unsafe fn withdraw_with(
+        &self,
+        waiter: Pointer<R::Ask>,
+        change: impl FnOnce(&mut R, &R::Outside),
+    ) {
+        // SAFETY: the lock is held; the owner's waiter is alive, and where its notes say.
+        self.change(|rule, outside, queue, wakes| unsafe {
+            // Perhaps served since.
+            let served = waiter.as_ref().standing() == standing::SERVED;
+            let granted = queue.holds_grant(waiter) || served;
+            match queue.detach(waiter) {
+                _ if granted => rule.take_back(outside, waiter),
+                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
+                Place::Dormant => rule.leave(outside, queue, waiter, None, wakes),
+                _ => {}
+            }
+            change(rule, outside);
+            rule.settle(outside, queue, wakes);
+        });
+    }
+
     /// Takes back what was left unclaimed twice, if others wait.
     fn take_back_unclaimed(&self, rule: &mut R, queue: &mut Queue<R::Ask>, wakes: &mut Wakes) {
         let mut next = queue.granted.front();
@@ -510,18 +536,8 @@ impl<R: Rule> Line for Hall<R> {
             }
             return;
         }
-        // SAFETY: the lock is held; the waiter is alive, and where its notes say.
-        self.change(|rule, outside, queue, wakes| unsafe {
-            // Perhaps served since.
-            let granted = queue.holds_grant(waiter) || own.standing() == standing::SERVED;
-            match queue.detach(waiter) {
-                _ if granted => rule.take_back(outside, waiter),
-                Place::Lane(lane) => rule.leave(outside, queue, waiter, Some(lane), wakes),
-                Place::Dormant => rule.leave(outside, queue, waiter, None, wakes),
-                _ => {}
-            }
-            rule.settle(outside, queue, wakes);
-        });
+        // SAFETY: passed on from the caller.
+        unsafe { self.withdraw_with(waiter, |_, _| ()) };
     }
 
     unsafe fn end_waiter(&self, waiter: Pointer<R::Ask>, standing: u8, wakes: &mut Wakes) {

@@ -421,6 +421,22 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
     }
 
+    /// The waiter of a request that is going to be dropped, if that was queued, for an owner who
+    /// withdraws it before. No limit ends it any more.
+    pub(crate) fn leaving(self: Pin<&mut Self>) -> Option<Pointer<AskOf<O>>> {
+        // SAFETY: the request is not moved. It is pinned, and this is the owner; only shared references
+        // to its parts are made.
+        unsafe {
+            let this = NonNull::from(self.get_unchecked_mut());
+            let standing = (*Self::seat(this)).waiter.standing();
+            if matches!(standing, standing::FRESH | standing::FINISHED) {
+                return None;
+            }
+            Self::unregister(this);
+            Some(Self::waiter(this))
+        }
+    }
+
     /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
     /// Returns its standing: `WAITING`, or something final.
     ///
