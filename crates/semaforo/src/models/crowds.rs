@@ -4,7 +4,9 @@
 //! What each does is drawn at random too. A timekeeper lets time pass until they are done, so that
 //! limits end and unclaimed grants are taken back at any moment.
 
+mod conditions;
 mod locks;
+mod meetings;
 mod permits;
 mod queues;
 
