@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::primitive::{ThreadId, TrackedCell, current};
+use crate::primitive::{AtomicU32, Ordering, ThreadId, TrackedCell, current};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
 use crate::wait::limits::WaitError;
@@ -134,7 +134,18 @@ impl Party {
     }
 }
 
+/// How many have yet to arrive until all go on; 0 if there is more to it than that. What can be seen
+/// without the lock: a hint.
+#[derive(Debug)]
+pub struct Missing(AtomicU32);
+
 impl Gathering {
+    #[inline]
+    fn missing(&self) -> u32 {
+        let simple = !self.has_action && !self.broken && self.acting.is_none();
+        if simple { self.parties - self.arrived } else { 0 }
+    }
+
     /// Counts a party in. True if all have arrived.
     fn count_in(&mut self, waiter: Pointer<Party>) -> bool {
         let index = self.arrived;
@@ -224,11 +235,11 @@ fn answer_all(queue: &mut Queue<Party>, lane: Lane, standing: u8, wakes: &mut Wa
 impl Rule for Gathering {
     type Ask = Party;
     type Refusal = Broken;
-    type Outside = ();
+    type Outside = Missing;
 
     fn arrive(
         &mut self,
-        (): &(),
+        _: &Missing,
         queue: &mut Queue<Party>,
         waiter: Pointer<Party>,
         wakes: &mut Wakes,
@@ -259,7 +270,7 @@ impl Rule for Gathering {
 
     fn leave(
         &mut self,
-        (): &(),
+        _: &Missing,
         _: &mut Queue<Party>,
         _: Pointer<Party>,
         lane: Option<Lane>,
@@ -271,7 +282,7 @@ impl Rule for Gathering {
     }
 
     /// Whoever was to run the action, and does not, breaks the barrier.
-    fn take_back(&mut self, (): &(), waiter: Pointer<Party>) {
+    fn take_back(&mut self, _: &Missing, waiter: Pointer<Party>) {
         // SAFETY: the lock is held, and the waiter is alive.
         if unsafe { waiter.as_ref().ask.told(|told| std::mem::take(&mut told.acts)) } {
             self.acting = None;
@@ -279,10 +290,18 @@ impl Rule for Gathering {
         }
     }
 
-    fn settle(&mut self, (): &(), queue: &mut Queue<Party>, wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Missing, queue: &mut Queue<Party>, wakes: &mut Wakes) {
         if self.broken && self.acting.is_none() {
             self.turn_away(queue, wakes);
             self.admit_early(queue, wakes);
+        }
+    }
+
+    #[inline]
+    fn before_unlocking(&mut self, missing: &Missing, _: &Queue<Party>) {
+        let now = self.missing();
+        if missing.0.load(Ordering::Relaxed) != now {
+            missing.0.store(now, Ordering::Release);
         }
     }
 
@@ -320,7 +339,8 @@ impl Barrier {
             has_action: action.is_some(),
             acting: None,
         };
-        Self { hall: Hall::new(gathering, ()), action }
+        let missing = Missing(AtomicU32::new(gathering.missing()));
+        Self { hall: Hall::new(gathering, missing), action }
     }
 
     /// Arrives, and waits for the others.
@@ -337,25 +357,25 @@ impl Barrier {
     /// How many parties there are.
     #[must_use]
     pub fn parties(&self) -> u32 {
-        self.hall.locked(|rule, (), _| rule.parties)
+        self.hall.locked(|rule, _, _| rule.parties)
     }
 
     /// How many have arrived in this generation; all of them, while the action runs.
     #[must_use]
     pub fn arrived(&self) -> u32 {
-        self.hall.locked(|rule, (), _| rule.arrived)
+        self.hall.locked(|rule, _, _| rule.arrived)
     }
 
     /// How many have yet to arrive.
     #[must_use]
     pub fn available(&self) -> u32 {
-        self.hall.locked(|rule, (), _| rule.parties.saturating_sub(rule.arrived))
+        self.hall.locked(|rule, _, _| rule.parties.saturating_sub(rule.arrived))
     }
 
     /// How often all have arrived, or it was reset.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.hall.locked(|rule, (), _| rule.generation)
+        self.hall.locked(|rule, _, _| rule.generation)
     }
 
     /// How many requests wait.
@@ -367,12 +387,12 @@ impl Barrier {
     /// Whether somebody left, or an action panicked.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.hall.locked(|rule, (), _| rule.broken)
+        self.hall.locked(|rule, _, _| rule.broken)
     }
 
     /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
     pub fn reset(&self) {
-        self.hall.change(|rule, (), queue, wakes| {
+        self.hall.change(|rule, _, queue, wakes| {
             rule.turn_away(queue, wakes);
             rule.generation = rule.generation.wrapping_add(1);
             rule.broken = false;
@@ -384,7 +404,7 @@ impl Barrier {
     /// # Errors
     /// If there would be too many, or the barrier's own action asks; then nothing changes.
     pub fn add_parties(&self, more: u32) -> Result<(), PartiesError> {
-        self.hall.locked(|rule, (), _| {
+        self.hall.locked(|rule, _, _| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -402,7 +422,7 @@ impl Barrier {
     /// # Panics
     /// With the panic of the action, if that has to run.
     pub fn remove_parties(&self, fewer: u32) -> Result<(), PartiesError> {
-        let acts = self.hall.change(|rule, (), queue, wakes| {
+        let acts = self.hall.change(|rule, _, queue, wakes| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -430,20 +450,20 @@ impl Barrier {
     fn run_action(&self) -> bool {
         let mut first = None;
         loop {
-            self.hall.locked(|rule, (), _| rule.act_here());
+            self.hall.locked(|rule, _, _| rule.act_here());
             let ran = self.action.as_ref().map(|action| {
                 let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
                 catch_unwind(AssertUnwindSafe(&mut *action))
             });
             if let Some(Err(panic)) = ran {
-                self.hall.change(|rule, (), queue, wakes| {
+                self.hall.change(|rule, missing, queue, wakes| {
                     rule.acting = None;
                     rule.broken = true;
-                    rule.settle(&(), queue, wakes);
+                    rule.settle(missing, queue, wakes);
                 });
                 resume_unwind(panic);
             }
-            let acted = self.hall.change(|rule, (), queue, wakes| rule.go_on(queue, wakes));
+            let acted = self.hall.change(|rule, _, queue, wakes| rule.go_on(queue, wakes));
             let went = *first.get_or_insert(acted.went);
             if !acted.again {
                 return went;
@@ -461,7 +481,7 @@ impl Drop for Barrier {
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parties, arrived, broken) =
-            self.hall.locked(|rule, (), _| (rule.parties, rule.arrived, rule.broken));
+            self.hall.locked(|rule, _, _| (rule.parties, rule.arrived, rule.broken));
         f.debug_struct("Barrier")
             .field("parties", &parties)
             .field("arrived", &arrived)
@@ -492,13 +512,25 @@ impl<H: Handle<Barrier>> sealed::Operation for Arrive<H> {
     type Line = Hall<Gathering>;
     type Beside = ();
 
+    /// Whoever is last lets the others go before anything else.
     #[inline]
-    fn attempt(&self, _: &mut Party) -> Attempt {
+    fn attempt(&self, party: &mut Party) -> Attempt {
+        let Barrier { hall, action } = &*self.0;
         assert!(
-            self.0.action.is_none() || !self.0.hall.locked(|rule, (), _| rule.is_acting_here()),
+            action.is_none() || !hall.locked(|rule, _, _| rule.is_acting_here()),
             "the action of a barrier arrived at its own barrier"
         );
-        Attempt::Unknown
+        if hall.outside.0.load(Ordering::Acquire) != 1 {
+            return Attempt::Unknown;
+        }
+        let last = hall.change(|rule, _, queue, wakes| {
+            let index = (rule.missing() == 1).then_some(rule.arrived);
+            index.inspect(|_| rule.trip(queue, wakes))
+        });
+        let Some(index) = last else { return Attempt::Unknown };
+        // SAFETY: borrowed exclusively.
+        unsafe { party.told(|told| *told = Told { index, last: true, acts: false }) };
+        Attempt::Granted
     }
 
     #[inline]

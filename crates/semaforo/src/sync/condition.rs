@@ -47,9 +47,10 @@ use crate::wait::waiter::standing;
 /// A signal wins over a limit that comes to its end while the signalled one still waits for the lock.
 /// If the signalled one is dropped before it returns, the next one is signalled instead.
 ///
-/// Whoever waits gives all its holds of a [`ReentrantLock`](crate::ReentrantLock) away. Its other guards
-/// hold nothing meanwhile, nor ever again if the wait is dropped; to wait or to signal with one of them
-/// panics.
+/// Whoever waits gives all its holds of a [`ReentrantLock`](crate::ReentrantLock) away, and has as many
+/// again when it returns. Its other guards hold nothing meanwhile, nor ever again if the wait is dropped;
+/// to wait or to signal with one of them panics. They have to be kept until the wait returns: the hold
+/// of one that was dropped during it comes back with the others, and stays.
 pub struct Condition<P: Policy = Exclusive> {
     room: OnceLock<Arc<Room<P>>>,
 }

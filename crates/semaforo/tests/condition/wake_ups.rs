@@ -4,10 +4,11 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Context;
 
 use semaforo::{Condition, Mutex};
 
-use crate::support::{Executor, Waiter, leaked, until_queued};
+use crate::support::{Executor, LONG, Waiter, leaked, until_queued, waker_that};
 
 const WAITERS: usize = 64;
 const NOBODY: usize = usize::MAX;
@@ -18,18 +19,21 @@ struct Table {
     /// One for each, or one for all.
     conditions: Vec<Condition>,
     served: Condition,
-    /// How often anybody returned from a wait, or was polled again.
+    /// How often a thread returned from a wait, or a task was woken.
     wake_ups: AtomicUsize,
 }
 
 impl Table {
     fn new(conditions: usize) -> &'static Self {
-        leaked(Self {
+        let table = leaked(Self {
             turn: Mutex::new(NOBODY),
             conditions: (0..conditions).map(|_| Condition::new()).collect(),
             served: Condition::new(),
             wake_ups: AtomicUsize::new(0),
-        })
+        });
+        // On a busy machine a task may be late, and would be woken twice.
+        table.turn.set_patience(LONG);
+        table
     }
 
     fn condition(&self, number: usize) -> &Condition {
@@ -50,11 +54,17 @@ impl Table {
         let mut turn = self.turn.lock().await;
         while *turn != number {
             let mut wait = pin!(self.condition(number).wait(turn));
-            let mut polled = false;
+            let mut counting = None;
             turn = std::future::poll_fn(|context| {
-                self.wake_ups.fetch_add(usize::from(polled), SeqCst);
-                polled = true;
-                wait.as_mut().poll(context)
+                // Not the polls: executors may make more of them.
+                let waker = counting.get_or_insert_with(|| {
+                    let waker = context.waker().clone();
+                    waker_that(move || {
+                        self.wake_ups.fetch_add(1, SeqCst);
+                        waker.wake_by_ref();
+                    })
+                });
+                wait.as_mut().poll(&mut Context::from_waker(waker))
             })
             .await;
         }
