@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::resume_unwind;
 
-use super::task::state;
+use super::head::state;
 
 /// Why a task has no result.
 ///

@@ -8,20 +8,21 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::error::{JoinError, Panic};
+use super::head::{Head, Run, Start, resume, state};
+use super::joint::{Join, Joint, Stage, finish, take};
 use super::scheduler::{Runnable, Scheduler};
-use super::task::{Base, Join, Run, Stage, Start, finish, resume, state, take};
 use super::ticks::ticks;
 use crate::primitive::{Ordering, TrackedCell};
 use crate::wait::cancel::CancelToken;
 
 /// A task that is a future.
 pub(crate) struct Polled<F: Future, S: Scheduler> {
-    base: Base,
+    joint: Joint,
     scheduler: S,
     /// Under which number the scheduler knows it while it is suspended.
     adopted: OnceLock<u64>,
     token: Option<CancelToken>,
-    /// As in a [`Call`](super::task::Call). The future is never moved.
+    /// As in a [`Call`](super::call::Call). The future is never moved.
     stage: TrackedCell<Stage<F, F::Output, ()>>,
 }
 
@@ -37,7 +38,7 @@ where
     /// A task that the caller has to enqueue.
     pub(crate) fn new(start: &Start, state: u32, future: F, scheduler: S) -> Arc<Self> {
         let task = Arc::new(Self {
-            base: Base::new(start, state | state::SCHEDULED),
+            joint: Joint::new(start, state | state::SCHEDULED),
             scheduler,
             adopted: OnceLock::new(),
             token: start.token.clone(),
@@ -52,7 +53,7 @@ where
 
     /// Begins a poll, if there is one to be made.
     fn begin(&self) -> bool {
-        let mut current = self.base.load();
+        let mut current = self.joint.head.load();
         loop {
             let hinders = state::STARTED | state::DONE | state::CANCELLED;
             if current & state::SCHEDULED == 0 || current & hinders != 0 {
@@ -68,7 +69,7 @@ where
 
     /// Ends a poll that was not the last. The future is to be dropped if it was cancelled meanwhile.
     fn suspend(self: Arc<Self>) {
-        let mut current = self.base.load();
+        let mut current = self.joint.head.load();
         loop {
             if current & state::CANCELLED != 0 {
                 return self.bury();
@@ -83,12 +84,12 @@ where
 
     #[inline]
     fn exchange(&self, current: u32, next: u32) -> Result<(), u32> {
-        let state = &self.base.state;
+        let state = &self.joint.head.state;
         state.compare_exchange(current, next, Ordering::AcqRel, Ordering::Acquire).map(drop)
     }
 
     fn enqueue(self: Arc<Self>) {
-        self.base.queued.store(ticks(), Ordering::Relaxed);
+        self.joint.head.queued.store(ticks(), Ordering::Relaxed);
         let runnable = Runnable::new(Arc::clone(&self) as Arc<dyn Run>);
         self.scheduler.enqueue(runnable);
     }
@@ -136,8 +137,8 @@ where
     F::Output: Send + 'static,
     S: Scheduler + 'static,
 {
-    fn base(&self) -> &Base {
-        &self.base
+    fn head(&self) -> &Head {
+        &self.joint.head
     }
 
     fn run(self: Arc<Self>) {
@@ -153,7 +154,7 @@ where
             None => self.suspend(),
             Some(outcome) => {
                 // SAFETY: begun; the future is done, and is dropped in its place.
-                let finished = unsafe { finish(&self.base, &self.stage, outcome) };
+                let finished = unsafe { finish(&self.joint, &self.stage, outcome) };
                 self.dismiss();
                 resume(finished);
             }
@@ -161,12 +162,12 @@ where
     }
 
     fn cancel(&self, how: u32) -> bool {
-        let Some(before) = self.base.declare_cancelled(how) else { return false };
+        let Some(before) = self.joint.declare_cancelled(how) else { return false };
         let mut buried = Ok(());
         if before & state::STARTED == 0 {
             buried = catch_unwind(AssertUnwindSafe(|| self.bury()));
         }
-        self.base.announce(before);
+        self.joint.announce(before);
         resume(buried);
         true
     }
@@ -178,9 +179,13 @@ where
     F::Output: Send + 'static,
     S: Scheduler + 'static,
 {
+    fn joint(&self) -> &Joint {
+        &self.joint
+    }
+
     unsafe fn take(&self) -> Result<F::Output, JoinError> {
         // SAFETY: passed on from the caller.
-        unsafe { take(&self.base, &self.stage) }
+        unsafe { take(&self.joint, &self.stage) }
     }
 
     fn as_run<'t>(self: Arc<Self>) -> Arc<dyn Run + 't>
@@ -202,7 +207,7 @@ where
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let before = self.base.state.fetch_or(state::SCHEDULED, Ordering::AcqRel);
+        let before = self.joint.head.state.fetch_or(state::SCHEDULED, Ordering::AcqRel);
         let hinders = state::SCHEDULED | state::STARTED | state::DONE | state::CANCELLED;
         if before & hinders == 0 {
             Arc::clone(self).enqueue();

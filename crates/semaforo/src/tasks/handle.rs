@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::error::JoinError;
+use super::head::{Head, state};
+use super::joint::{Join, Joint};
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
-use super::task::{Base, Join, state};
 use super::worker;
 use crate::policy::Gate;
 use crate::primitive::Ordering;
@@ -101,7 +102,7 @@ impl<T> Handle<T> {
     /// assert_eq!(answer.wait().unwrap(), 42);
     /// ```
     pub fn finished(&self) -> Request<Passing<'_, Gate>> {
-        self.joiner.base().gate().pass(())
+        self.joiner.joint().gate().pass(())
     }
 
     /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped, at
@@ -117,13 +118,13 @@ impl<T> Handle<T> {
     /// Whether the task has finished, or was cancelled: joining it does not wait.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.joiner.base().is_finished()
+        self.joiner.head().is_finished()
     }
 
     /// The task's number, as [`scheduled`](super::Pool::scheduled) shows it.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.joiner.base().id
+        self.joiner.head().id
     }
 
     /// Starts `next` with the outcome as soon as that is there, by this scheduler or [`Spawner`].
@@ -181,32 +182,37 @@ impl<'t, T> Joiner<'t, T> {
     }
 
     #[inline]
-    pub(super) fn base(&self) -> &Base {
-        self.task().base()
+    pub(super) fn joint(&self) -> &Joint {
+        self.task().joint()
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &Head {
+        &self.joint().head
     }
 
     pub(super) fn wait(mut self) -> Result<T, JoinError> {
-        if !self.base().is_finished() {
+        if !self.head().is_finished() {
             self.wait_for_it();
         }
         self.take()
     }
 
     fn wait_for_it(&self) {
-        if worker::is_of(self.base().pool) && self.base().load() & state::STARTED == 0 {
+        if worker::is_of(self.joint().pool) && self.head().load() & state::STARTED == 0 {
             worker::run_here(Arc::clone(self.task()).as_run());
         }
         let mut backoff = Backoff::new();
-        while !self.base().is_finished() {
+        while !self.head().is_finished() {
             if backoff.is_spent() {
-                return self.base().gate().pass(()).wait();
+                return self.joint().gate().pass(()).wait();
             }
             backoff.wait();
         }
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        if !self.base().is_finished() && self.base().leave_waker(context.waker()) {
+        if !self.head().is_finished() && self.joint().leave_waker(context.waker()) {
             return Poll::Pending;
         }
         Poll::Ready(self.take())
@@ -221,7 +227,7 @@ impl<'t, T> Joiner<'t, T> {
 
     pub(super) fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(task) = &self.task else { return f.debug_tuple(name).field(&"joined").finish() };
-        let state = task.base().load();
+        let state = task.head().load();
         let standing = match state {
             _ if state & state::CANCELLED != 0 => "cancelled",
             _ if state & state::DONE != 0 => "done",
@@ -229,14 +235,14 @@ impl<'t, T> Joiner<'t, T> {
             _ if state & (state::SCHEDULED | state::POLLED) == state::POLLED => "suspended",
             _ => "queued",
         };
-        f.debug_struct(name).field("id", &task.base().id).field("state", &standing).finish()
+        f.debug_struct(name).field("id", &task.head().id).field("state", &standing).finish()
     }
 }
 
 impl<T> Drop for Joiner<'_, T> {
     fn drop(&mut self) {
         let Some(task) = self.task.take() else { return };
-        let before = task.base().state.fetch_or(state::DETACHED, Ordering::AcqRel);
+        let before = task.head().state.fetch_or(state::DETACHED, Ordering::AcqRel);
         if before & (state::DONE | state::CANCELLED) == state::DONE {
             // SAFETY: done, and this is the last of the handle.
             drop(unsafe { task.take() });
@@ -256,7 +262,7 @@ impl<T> sealed::Operation for Joining<T> {
     }
 
     fn line(&self) -> &Core<Gate> {
-        self.0.joiner.base().gate().core()
+        self.0.joiner.joint().gate().core()
     }
 }
 

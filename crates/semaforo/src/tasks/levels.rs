@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
+use super::head::Run;
 use super::spin::Spin;
-use super::task::Run;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 /// Tasks of any number of levels, smaller ones first, first in, first out within a level.
@@ -91,7 +91,7 @@ impl Levels {
 
     /// Takes the first task of the smallest level, if it belongs to this group.
     pub(crate) fn pop_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
-        self.queues[self.smallest()? as usize].pop_if(|task| task.base().group == group)
+        self.queues[self.smallest()? as usize].pop_if(|task| task.head().group == group)
     }
 
     /// Takes the first task of one level.
@@ -185,7 +185,7 @@ impl Level {
     }
 
     fn age_of_first(&self) -> Option<u64> {
-        let age = |task: &Arc<dyn Run>| task.base().queued.load(Ordering::Relaxed);
+        let age = |task: &Arc<dyn Run>| task.head().queued.load(Ordering::Relaxed);
         self.outgoing.with(|outgoing| match outgoing.front() {
             Some(task) => Some(age(task)),
             None => self.incoming.0.with(|incoming| incoming.front().map(age)),

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::head::state;
 use super::levels::Levels;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::spawner::Spawn;
 use super::spin::Spin;
-use super::task::state;
 
 /// Runs tasks by another scheduler, but at most so many at once; the others wait here, the most urgent
 /// first, first come first served within a level.

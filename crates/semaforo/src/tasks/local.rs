@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::head::{Run, state};
 use super::metrics::Counters;
 use super::spin::Spin;
-use super::task::{Run, state};
 use crate::primitive::{AtomicU32, Ordering};
 
 /// One worker's own queues, and what it counts.
@@ -57,8 +57,8 @@ impl Local {
     /// Adds a task. For the owner.
     #[inline]
     pub(crate) fn push(&self, task: Arc<dyn Run>) {
-        let level = task.base().level;
-        let woken = task.base().load() & state::POLLED != 0;
+        let level = task.head().level;
+        let woken = task.head().load() & state::POLLED != 0;
         self.change(|queues| {
             let queue = &mut queues.levels[level as usize];
             if woken {
@@ -92,7 +92,7 @@ impl Local {
         self.change(|queues| {
             let level = queues.occupied_levels().find(|level| {
                 let youngest = queues.levels[*level as usize].back();
-                youngest.is_some_and(|task| task.base().group == group)
+                youngest.is_some_and(|task| task.head().group == group)
             })?;
             queues.take_from(level, VecDeque::pop_back)
         })
@@ -103,7 +103,7 @@ impl Local {
         self.queues.with(|queues| {
             let ages = (from as usize..queues.levels.len()).filter_map(|level| {
                 let first = queues.levels[level].front()?;
-                Some((first.base().queued.load(Ordering::Relaxed), level as u32))
+                Some((first.head().queued.load(Ordering::Relaxed), level as u32))
             });
             ages.min()
         })
@@ -129,7 +129,7 @@ impl Local {
             // So that the owner takes the oldest next.
             thief.change(|queues| {
                 for task in loot[1..taken].iter_mut().rev().filter_map(Option::take) {
-                    let level = task.base().level;
+                    let level = task.head().level;
                     queues.levels[level as usize].push_back(task);
                     queues.occupied[level as usize / 64] |= 1 << (level % 64);
                 }

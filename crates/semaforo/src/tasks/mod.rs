@@ -1,10 +1,14 @@
 //! Tasks with priorities: a pool that runs closures and futures, the most urgent first.
 
 mod builder;
+mod call;
 mod current_thread;
+mod detached;
 mod error;
 mod future;
 mod handle;
+mod head;
+mod joint;
 mod levels;
 mod limited;
 mod local;
@@ -18,7 +22,6 @@ mod scope;
 mod shared;
 mod spawner;
 mod spin;
-mod task;
 mod ticks;
 mod when;
 mod worker;

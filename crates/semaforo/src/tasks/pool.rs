@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::builder::Builder;
 use super::handle::Handle;
+use super::head::Run;
 use super::metrics::Metrics;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::shared::{Mode, Shared};
 use super::spawner::{Spawn, Spawner};
-use super::task::Run;
 use crate::policy::Gate;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::Asking;

@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, Weak};
 
-use super::task::Run;
+use super::head::Run;
 use crate::primitive::{AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// Futures, each by a number.

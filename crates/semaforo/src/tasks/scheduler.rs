@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::task::{Run, state};
+use super::head::{Run, state};
 use super::ticks::CLOCK;
 use crate::primitive::Ordering;
 
@@ -148,31 +148,31 @@ impl Runnable {
     /// The task's number.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.task().base().id
+        self.task().head().id
     }
 
     /// The task's level; smaller ones come first.
     #[must_use]
     pub fn level(&self) -> u32 {
-        self.task().base().level
+        self.task().head().level
     }
 
     /// Whether the task asked for a place in the common queue, wherever it was started.
     #[must_use]
     pub fn is_fair(&self) -> bool {
-        self.task().base().fair
+        self.task().head().load() & state::FAIR != 0
     }
 
     /// Whether the task said that it takes long.
     #[must_use]
     pub fn is_long_running(&self) -> bool {
-        self.task().base().long_running
+        self.task().head().load() & state::LONG_RUNNING != 0
     }
 
     /// Whether there is nothing left to run, because the task was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.task().base().load() & state::CANCELLED != 0
+        self.task().head().load() & state::CANCELLED != 0
     }
 }
 
@@ -212,12 +212,12 @@ impl Scheduled {
     }
 
     pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>) -> Option<Self> {
-        let base = task.base();
-        let state = base.load();
+        let head = task.head();
+        let state = head.load();
         if state & (state::STARTED | state::DONE | state::CANCELLED) != 0 {
             return None;
         }
-        let age = CLOCK.age(base.queued.load(Ordering::Relaxed));
-        Some(Self { id: base.id, level: base.level, age, worker })
+        let age = CLOCK.age(head.queued.load(Ordering::Relaxed));
+        Some(Self { id: head.id, level: head.level, age, worker })
     }
 }

@@ -1,16 +1,21 @@
 //! Tasks that borrow from whoever waits for them.
 
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
+use super::call::Call;
+use super::detached::{Detached, Last};
 use super::error::{JoinError, Panic};
 use super::handle::Joiner;
+use super::head::Run;
+use super::joint::Join;
 use super::pool::Pool;
 use super::spawner::{Spawn, Spawner};
-use super::task::{Call, Join, Run, state};
 use super::worker::{run_here, with_worker_of};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering, TrackedCell};
 use crate::wait::parker::{Backoff, Parker, Sleeping};
@@ -96,7 +101,7 @@ impl Crowd {
 }
 
 /// Counts a task out of its crowd when dropped, which is the last that is done for it.
-struct Ticket(*const Crowd);
+struct Ticket(NonNull<Crowd>);
 
 // SAFETY: it leads to a crowd, which may be shared, and is alive until this is dropped.
 unsafe impl Send for Ticket {}
@@ -105,7 +110,14 @@ impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the owner waits for this.
-        unsafe { &*self.0 }.leave();
+        unsafe { self.0.as_ref() }.leave();
+    }
+}
+
+impl Last for Ticket {
+    fn keep_panic(&self, panic: Box<dyn Any + Send>) {
+        // SAFETY: the owner waits for this.
+        unsafe { self.0.as_ref() }.keep_panic(Panic::new(panic));
     }
 }
 
@@ -191,14 +203,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a task without a handle.
     #[inline]
     pub fn execute(&'scope self, work: impl FnOnce() + Send + 'scope) {
-        let crowd = &self.crowd;
-        let work = move || {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                crowd.keep_panic(Panic::new(panic));
-            }
-        };
         let spawner = self.spawner();
-        let task = Arc::new(Call::new(spawner.how(), state::DETACHED, work, self.ticket()));
+        let task = Arc::new(Detached::new(spawner.how(), work, self.ticket()));
         // SAFETY: the task's own count keeps the scope until all of the work is gone.
         unsafe { enqueue(&spawner, task) };
     }
@@ -232,7 +238,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     #[inline]
     fn ticket(&self) -> Ticket {
         self.crowd.present.fetch_add(1, Ordering::Relaxed);
-        Ticket(&raw const self.crowd)
+        Ticket(NonNull::from(&self.crowd))
     }
 
     /// Waits until all tasks have finished.
@@ -308,13 +314,13 @@ impl<T> ScopedHandle<'_, T> {
     /// Whether the task has finished, or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.joiner.base().is_finished()
+        self.joiner.head().is_finished()
     }
 
     /// The task's number.
     #[must_use]
     pub fn id(&self) -> u64 {
-        self.joiner.base().id
+        self.joiner.head().id
     }
 }
 

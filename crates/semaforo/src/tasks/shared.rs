@@ -3,13 +3,13 @@
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::thread;
 
+use super::head::{Run, state};
 use super::levels::Levels;
 use super::local::{Local, NONE};
 use super::metrics::{LevelMetrics, Metrics};
 use super::registry::Registry;
 use super::rest::{Rest, Woken};
 use super::scheduler::Scheduled;
-use super::task::{Run, state};
 use super::worker::{Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{AtomicU32, Mutex, Ordering, fence};
@@ -153,11 +153,11 @@ impl Shared {
     /// Takes a task that is ready to run.
     #[inline]
     pub(crate) fn enqueue(self: &Arc<Self>, task: Arc<dyn Run>) {
-        let (long_running, fair) = (task.base().long_running, task.base().fair);
-        if long_running {
+        let state = task.head().load();
+        if state & state::LONG_RUNNING != 0 {
             return self.run_apart(task);
         }
-        if self.mode == Mode::Stealing && !fair {
+        if self.mode == Mode::Stealing && state & state::FAIR == 0 {
             let mut task = Some(task);
             with_worker_of(Arc::as_ptr(self) as usize, |worker| {
                 worker.local.push(task.take().expect("called once"));
@@ -176,7 +176,7 @@ impl Shared {
     /// Adds a task to the queue of all, and wakes somebody.
     #[inline]
     pub(crate) fn push_global(self: &Arc<Self>, task: Arc<dyn Run>) {
-        self.levels.push(task.base().level, task);
+        self.levels.push(task.head().level, task);
         if self.rest.must_wake() {
             self.wake();
         }
@@ -212,7 +212,7 @@ impl Shared {
     fn run_apart(self: &Arc<Self>, task: Arc<dyn Run>) {
         self.long_running.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(self);
-        let name = format!("{}-long-{}", self.name, task.base().id);
+        let name = format!("{}-long-{}", self.name, task.head().id);
         let apart = Arc::clone(&task);
         let body = move || {
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));

@@ -4,10 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use super::call::{Call, Heeding, Work};
+use super::detached::{Detached, Last};
 use super::future::Polled;
 use super::handle::Handle;
+use super::head::{Run, Start, state};
+use super::joint::Join;
 use super::scheduler::{Runnable, Scheduler};
-use super::task::{Call, Heeding, Join, Run, Start, Work, state};
 use crate::wait::cancel::CancelToken;
 
 /// Starts tasks on any [`Scheduler`].
@@ -114,14 +117,14 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     /// In the queue of all workers, behind those who came before, even if a worker starts it.
     #[inline]
     pub fn fair(mut self) -> Self {
-        self.start.fair = true;
+        self.start.state |= state::FAIR;
         self
     }
 
     /// On a thread of its own, if the scheduler has threads.
     #[inline]
     pub fn long_running(mut self) -> Self {
-        self.start.long_running = true;
+        self.start.state |= state::LONG_RUNNING;
         self
     }
 
@@ -194,11 +197,10 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     #[inline]
     pub(crate) fn execute_work<W, X>(&self, work: W, last: X)
     where
-        W: Work + Send + 'static,
-        W::Output: Send + 'static,
-        X: Send + 'static,
+        W: Work<Output = ()> + Send + 'static,
+        X: Last + Send + 'static,
     {
-        self.enqueue(Arc::new(Call::new(&self.start, state::DETACHED, work, last)));
+        self.enqueue(Arc::new(Detached::new(&self.start, work, last)));
     }
 
     #[inline]
@@ -220,8 +222,8 @@ impl<S> fmt::Debug for Spawner<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spawner")
             .field("level", &self.start.level)
-            .field("fair", &self.start.fair)
-            .field("long_running", &self.start.long_running)
+            .field("fair", &(self.start.state & state::FAIR != 0))
+            .field("long_running", &(self.start.state & state::LONG_RUNNING != 0))
             .finish_non_exhaustive()
     }
 }

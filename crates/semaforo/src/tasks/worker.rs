@@ -6,9 +6,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::head::{Run, state};
 use super::local::{Local, NONE};
 use super::shared::{Mode, Shared};
-use super::task::{Run, state};
 use super::ticks::ticks;
 use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause, yield_now};
 use crate::wait::parker::{Parker, on_sleep};
@@ -79,8 +79,8 @@ impl Worker {
     #[inline]
     fn run(&self, task: Arc<dyn Run>) {
         let counters = &self.local.counters;
-        let base = task.base();
-        counters.picked(base.level, base.queued.load(Ordering::Relaxed), ticks);
+        let head = task.head();
+        counters.picked(head.level, head.queued.load(Ordering::Relaxed), ticks);
         if self.shared.is_cancelling() {
             let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(state::SHUT_DOWN)));
             return;
