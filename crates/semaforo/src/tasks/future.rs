@@ -4,7 +4,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::error::{JoinError, Panic};
@@ -12,15 +12,15 @@ use super::head::{Head, Run, Start, resume, state};
 use super::joint::{Join, Joint, Stage, finish, take};
 use super::scheduler::{Runnable, Scheduler};
 use super::ticks::ticks;
-use crate::primitive::{Ordering, TrackedCell};
+use crate::primitive::{AtomicU64, Ordering, TrackedCell};
 use crate::wait::cancel::CancelToken;
 
 /// A task that is a future.
 pub(crate) struct Polled<F: Future, S: Scheduler> {
     joint: Joint,
     scheduler: S,
-    /// Under which number the scheduler knows it while it is suspended.
-    adopted: OnceLock<u64>,
+    /// Under which number the scheduler knows it, for when it is suspended; `UNKNOWN` if it does not.
+    adopted: AtomicU64,
     token: Option<CancelToken>,
     /// As in a [`Call`](super::call::Call). The future is never moved.
     stage: TrackedCell<Stage<F, F::Output, ()>>,
@@ -28,6 +28,24 @@ pub(crate) struct Polled<F: Future, S: Scheduler> {
 
 // SAFETY: the stage has one owner at a time.
 unsafe impl<F: Future + Send, S: Scheduler> Sync for Polled<F, S> where F::Output: Send {}
+
+const UNKNOWN: u64 = u64::MAX;
+
+impl<F: Future, S: Scheduler> Polled<F, S> {
+    fn dismiss(&self) {
+        let number = self.adopted.swap(UNKNOWN, Ordering::Relaxed);
+        if number != UNKNOWN {
+            self.scheduler.dismiss(number);
+        }
+    }
+}
+
+/// A future that nobody can wake any more, and nobody waits for, goes without having been ready.
+impl<F: Future, S: Scheduler> Drop for Polled<F, S> {
+    fn drop(&mut self) {
+        self.dismiss();
+    }
+}
 
 impl<F, S> Polled<F, S>
 where
@@ -40,13 +58,13 @@ where
         let task = Arc::new(Self {
             joint: Joint::new(start, state | state::SCHEDULED),
             scheduler,
-            adopted: OnceLock::new(),
+            adopted: AtomicU64::new(UNKNOWN),
             token: start.token.clone(),
             stage: TrackedCell::new(Stage::Work(future, ())),
         });
         let weak = Arc::downgrade(&task);
         if let Some(number) = task.scheduler.adopt(weak) {
-            let _ = task.adopted.set(number);
+            task.adopted.store(number, Ordering::Relaxed);
         }
         task
     }
@@ -102,12 +120,6 @@ where
         }));
         self.dismiss();
         resume(dropped);
-    }
-
-    fn dismiss(&self) {
-        if let Some(number) = self.adopted.get() {
-            self.scheduler.dismiss(*number);
-        }
     }
 
     /// # Safety

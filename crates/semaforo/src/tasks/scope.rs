@@ -1,6 +1,7 @@
 //! Tasks that borrow from whoever waits for them.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,8 +17,10 @@ use super::head::Run;
 use super::joint::Join;
 use super::pool::Pool;
 use super::spawner::{Spawn, Spawner};
-use super::worker::{run_here, with_worker_of};
-use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering, TrackedCell};
+use super::worker::{self, run_here, with_worker_of};
+use crate::primitive::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering, TrackedCell, constant_thread_local,
+};
 use crate::wait::parker::{Backoff, Parker, Sleeping};
 
 /// Tasks that may borrow what is there when [`Pool::scope`] is called: that returns only when all of
@@ -26,9 +29,28 @@ pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env Pool,
     level: AtomicU32,
     crowd: Crowd,
+    /// The thread that called, by its mark.
+    owner: usize,
+    /// How many tasks that thread may still start for which it has counted in advance. Only that thread
+    /// reaches it.
+    credit: TrackedCell<u64>,
     /// As in [`std::thread::scope`]: neither may shrink or grow.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
+}
+
+// SAFETY: the credit is reached by the owner's thread only; all else may be shared.
+unsafe impl Sync for Scope<'_, '_> {}
+
+/// How many tasks the owner of a scope counts at a time.
+const CREDIT: u64 = 64;
+
+/// An address that no other thread has.
+fn thread_mark() -> usize {
+    constant_thread_local! {
+        static MARK: Cell<u8> = Cell::new(0);
+    }
+    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
 /// Those who are waited for.
@@ -66,10 +88,10 @@ impl Crowd {
         self.present.load(Ordering::Acquire) == 1
     }
 
-    /// Counts one out. For the last one the owner sleeps already.
+    /// Counts some out. For the last of all the owner sleeps already.
     #[inline]
-    fn leave(&self) {
-        if self.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+    fn leave(&self, count: u64) {
+        if self.present.fetch_sub(count, Ordering::AcqRel) == count {
             // SAFETY: the owner has written it, and sleeps until it is released.
             let sleeper = self.sleeper.look_mut(|sleeper| unsafe { (*sleeper).take() });
             // The owner may be gone from here on.
@@ -109,9 +131,20 @@ unsafe impl Send for Ticket {}
 impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the owner waits for this.
-        unsafe { self.0.as_ref() }.leave();
+        if !worker::leave_later(self.0.as_ptr().expose_provenance()) {
+            // SAFETY: the owner waits for this.
+            unsafe { self.0.as_ref() }.leave(1);
+        }
     }
+}
+
+/// Counts so many out of the crowd with this address.
+///
+/// # Safety
+/// They count there until now.
+pub(super) unsafe fn leave(crowd: usize, count: u64) {
+    // SAFETY: passed on from the caller: so the owner waits.
+    unsafe { &*std::ptr::with_exposed_provenance::<Crowd>(crowd) }.leave(count);
 }
 
 impl Last for Ticket {
@@ -150,6 +183,8 @@ impl Pool {
             pool: self,
             level: AtomicU32::new(self.shared().normal),
             crowd: Crowd::new(),
+            owner: thread_mark(),
+            credit: TrackedCell::new(0),
             scope: PhantomData,
             env: PhantomData,
         };
@@ -232,23 +267,41 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     #[inline]
     fn group(&self) -> usize {
-        &raw const self.crowd as usize
+        (&raw const self.crowd).expose_provenance()
     }
 
     #[inline]
     fn ticket(&self) -> Ticket {
-        self.crowd.present.fetch_add(1, Ordering::Relaxed);
+        if self.owner == thread_mark() {
+            // SAFETY: this is the owner's thread.
+            self.credit.look_mut(|credit| unsafe {
+                if *credit == 0 {
+                    self.crowd.present.fetch_add(CREDIT, Ordering::Relaxed);
+                    *credit = CREDIT;
+                }
+                *credit -= 1;
+            });
+        } else {
+            self.crowd.present.fetch_add(1, Ordering::Relaxed);
+        }
         Ticket(NonNull::from(&self.crowd))
+    }
+
+    /// For the owner, when it starts no more tasks.
+    fn give_credit_back(&self) {
+        // SAFETY: this is the owner's thread.
+        let credit = self.credit.look_mut(|credit| unsafe { std::mem::take(&mut *credit) });
+        if credit > 0 {
+            self.crowd.present.fetch_sub(credit, Ordering::Relaxed);
+        }
     }
 
     /// Waits until all tasks have finished.
     fn wait(&self) {
         let crowd = &self.crowd;
-        while !crowd.is_alone() {
-            if !self.help() {
-                break;
-            }
-        }
+        self.give_credit_back();
+        while self.help() {}
+        worker::settle_departures();
         let mut backoff = Backoff::new();
         while !crowd.is_alone() {
             if backoff.is_spent() {

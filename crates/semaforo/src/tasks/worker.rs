@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::head::{Run, state};
 use super::local::{Local, NONE};
+use super::scope;
 use super::shared::{Mode, Shared};
 use super::ticks::ticks;
 use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause, yield_now};
@@ -22,6 +23,9 @@ pub(crate) struct Worker {
     spare: bool,
     /// How many picks it has made.
     picks: Cell<u32>,
+    /// The scope whose tasks it has finished last, and how many of them have yet to be counted out there:
+    /// not each of them should fetch a cache line that all others want too.
+    departures: Cell<(usize, u64)>,
     /// How many waits it is in, one in another, and whether it has left a place for a spare thread.
     waits: Cell<(u32, bool)>,
 }
@@ -54,6 +58,7 @@ impl Worker {
             parker: Parker::new(),
             spare,
             picks: Cell::new(0),
+            departures: Cell::new((0, 0)),
             waits: Cell::new((0, false)),
         }
     }
@@ -80,6 +85,9 @@ impl Worker {
     fn run(&self, task: Arc<dyn Run>) {
         let counters = &self.local.counters;
         let head = task.head();
+        if self.departures.get().0 != head.group {
+            self.settle_departures();
+        }
         counters.picked(head.level, head.queued.load(Ordering::Relaxed), ticks);
         if self.shared.is_cancelling() {
             let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(state::SHUT_DOWN)));
@@ -103,6 +111,7 @@ impl Worker {
 
     #[cold]
     fn search(&self, mut searching: bool) -> Next {
+        self.settle_departures();
         let rest = &self.shared.rest;
         let mut looks = 0;
         loop {
@@ -249,6 +258,16 @@ impl Worker {
         stolen
     }
 
+    /// Counts out those who have left a scope.
+    #[inline]
+    fn settle_departures(&self) {
+        let (group, count) = self.departures.replace((0, 0));
+        if count > 0 {
+            // SAFETY: they count until now, so the scope is there.
+            unsafe { scope::leave(group, count) };
+        }
+    }
+
     /// Called before this thread sleeps in the middle of a task, and after.
     #[cold]
     fn wait_begins_or_ends(&self, begins: bool) {
@@ -256,6 +275,7 @@ impl Worker {
         let (depth, replaced) = self.waits.get();
         match (begins, depth) {
             (true, 0) => {
+                self.settle_departures();
                 let replaced = rest.leave_place();
                 self.waits.set((1, replaced));
                 if replaced {
@@ -290,6 +310,32 @@ pub(crate) fn with_worker_of<R>(pool: usize, look: impl FnOnce(&Worker) -> R) ->
 /// Whether this thread is a worker of the pool with this address.
 pub(crate) fn is_of(pool: usize) -> bool {
     with_worker_of(pool, |_| ()).is_some()
+}
+
+/// Has this worker count a task out of its scope, soon: at the latest when it sleeps, or looks for a
+/// task of another scope. False if this thread is no worker.
+#[inline]
+pub(crate) fn leave_later(group: usize) -> bool {
+    let current = CURRENT.with(Cell::get);
+    if current.is_null() {
+        return false;
+    }
+    // SAFETY: set by the thread's own worker, which outlives everything that runs here.
+    let worker = unsafe { &*current };
+    if worker.departures.get().0 != group {
+        worker.settle_departures();
+    }
+    worker.departures.set((group, worker.departures.get().1 + 1));
+    true
+}
+
+/// Counts out, now, whom this worker has to.
+pub(crate) fn settle_departures() {
+    let current = CURRENT.with(Cell::get);
+    if !current.is_null() {
+        // SAFETY: as above.
+        unsafe { &*current }.settle_departures();
+    }
 }
 
 /// Runs, in the middle of another task, one that this worker waits for.
