@@ -60,6 +60,8 @@ pub(crate) enum Side {
     /// Another of ours, shown for comparison.
     Sibling,
     Peer,
+    /// Not the same work, or not from this run: shown, but never the best peer.
+    Beside,
 }
 
 impl Contestant {
@@ -73,6 +75,10 @@ impl Contestant {
 
     pub(crate) fn peer(name: &'static str, work: Work) -> Contestant {
         Contestant { name, side: Side::Peer, work, caveat: None }
+    }
+
+    pub(crate) fn beside(name: &'static str, work: Work) -> Contestant {
+        Contestant { name, side: Side::Beside, work, caveat: None }
     }
 
     pub(crate) fn caveat(self, caveat: &'static str) -> Contestant {
