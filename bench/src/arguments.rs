@@ -32,7 +32,7 @@ fn rows_of(area: &str, plan: &Plan) -> Result<Vec<Row>, String> {
     match area {
         "sync" => Ok(sync::rows()),
         "queue" => Ok(queue::rows()),
-        "tasks" => Ok(tasks::rows()),
+        "tasks" => Ok(tasks::rows(plan)),
         "query" => Ok(query::rows(plan)),
         unknown => Err(format!("there is no area {unknown:?}; {AREAS}")),
     }

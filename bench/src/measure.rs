@@ -26,6 +26,11 @@ impl Plan {
     pub(crate) fn quick() -> Plan {
         Plan { rounds: 9, sample: Duration::from_millis(7), quick: true }
     }
+
+    /// As many rounds as there is time for if a sample takes a good part of a second.
+    pub(crate) fn few_rounds(&self) -> usize {
+        self.rounds / 3
+    }
 }
 
 /// A measured row.

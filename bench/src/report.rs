@@ -149,11 +149,15 @@ impl Outcome<'_> {
         Some(self.ours()?.median / best(self.of(Side::Peer))?.median)
     }
 
-    /// None where the row has no bar, or the peer it names is not there.
+    /// None where the row has no bar, or the peer it names is not there or not fast enough.
     fn verdict(&self) -> Option<Verdict> {
         let bar = self.row.bar.as_ref()?;
         let (against, figure) = match bar.against {
-            Against::Limit(figure) => (format!("{figure} {}", self.row.unit), figure),
+            Against::Limit(figure) => self.limit(figure),
+            Against::LimitReachedBy(name, figure) => {
+                let (_, reached) = self.standard(&[name])?;
+                (reached <= figure).then(|| self.limit(figure))?
+            }
             Against::Contestant(name) => self.standard(&[name])?,
             Against::BestOf(names) => self.standard(names)?,
         };
@@ -165,6 +169,10 @@ impl Outcome<'_> {
             && ratio <= bar.at_most
             && spread.is_none_or(|(at_most, spread)| spread <= at_most);
         Some(Verdict { against, at_most: bar.at_most, ratio, spread, met })
+    }
+
+    fn limit(&self, figure: f64) -> (String, f64) {
+        (format!("{figure} {}", self.row.unit), figure)
     }
 
     fn standard(&self, names: &[&str]) -> Option<(String, f64)> {
@@ -229,6 +237,8 @@ fn widest<'row>(names: impl Iterator<Item = &'row str>) -> usize {
 fn compact(figure: f64) -> String {
     if figure.is_nan() {
         "-".into()
+    } else if figure < 10.0 && figure.fract() != 0.0 {
+        format!("{figure:.2}")
     } else if figure < 100.0 && figure.fract() != 0.0 {
         format!("{figure:.1}")
     } else {

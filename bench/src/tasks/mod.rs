@@ -10,10 +10,11 @@ mod search;
 mod skynet;
 mod spawning;
 
+use crate::measure::Plan;
 use crate::row::Row;
 
-pub(crate) fn rows() -> Vec<Row> {
-    [spawning::rows(), scheduling::rows(), skynet::rows(), latency::rows(), search::rows()]
+pub(crate) fn rows(plan: &Plan) -> Vec<Row> {
+    [spawning::rows(plan), scheduling::rows(), skynet::rows(plan), latency::rows(), search::rows()]
         .into_iter()
         .flatten()
         .collect()

@@ -56,11 +56,12 @@ fn rows_of(Case { names, task, async_fn, task_in_csharp }: Case) -> [Row; 2] {
             task,
             "a search among so many names as a task that is joined from outside, to the plain call",
             move || {
-                let mut contestants = ours::search_as_a_task(names);
+                let prices = price_list(names);
+                let mut contestants = ours::search_as_a_task(prices);
                 contestants.extend([
-                    Contestant::peer("tokio", as_a_task(Tokio, names)),
-                    Contestant::peer("async-executor", as_a_task(AsyncExecutor::get(), names)),
-                    Contestant::peer("rayon", in_a_scope(names)),
+                    Contestant::peer("tokio", as_a_task(Tokio, prices)),
+                    Contestant::peer("async-executor", as_a_task(AsyncExecutor::get(), prices)),
+                    Contestant::peer("rayon", in_a_scope(prices)),
                     in_csharp(task_in_csharp),
                 ]);
                 contestants
@@ -72,9 +73,10 @@ fn rows_of(Case { names, task, async_fn, task_in_csharp }: Case) -> [Row; 2] {
             async_fn,
             "the same as an async function that never waits, awaited in a task, to the plain call",
             move || {
-                let mut contestants = ours::search_as_an_async_function(names);
+                let prices = price_list(names);
+                let mut contestants = ours::search_as_an_async_function(prices);
                 contestants.extend([
-                    Contestant::peer("tokio", as_an_async_function(Tokio, names)),
+                    Contestant::peer("tokio", as_an_async_function(Tokio, prices)),
                     in_csharp(ASYNC_IN_CSHARP),
                 ]);
                 contestants
@@ -115,16 +117,14 @@ async fn search_without_waiting(prices: &[Price], name: &str) -> Option<f64> {
     search(prices, name)
 }
 
-pub(super) fn as_a_task(executor: impl Executor, names: usize) -> Work {
-    let prices = price_list(names);
+pub(super) fn as_a_task(executor: impl Executor, prices: &'static [Price]) -> Work {
     let name = last_name(prices);
     to_the_plain_call(prices, move || {
         executor.wait(executor.spawn(move || search(black_box(prices), name)))
     })
 }
 
-fn in_a_scope(names: usize) -> Work {
-    let prices = price_list(names);
+fn in_a_scope(prices: &'static [Price]) -> Work {
     let name = last_name(prices);
     to_the_plain_call(prices, move || {
         let mut found = None;
@@ -150,8 +150,7 @@ fn to_the_plain_call(prices: &'static [Price], other: impl Fn() -> Option<f64> +
     })
 }
 
-pub(super) fn as_an_async_function(executor: impl Executor, names: usize) -> Work {
-    let prices = price_list(names);
+pub(super) fn as_an_async_function(executor: impl Executor, prices: &'static [Price]) -> Work {
     let name = last_name(prices);
     Work::counted(move |pairs| {
         executor.wait(executor.spawn_future(async move {

@@ -4,6 +4,7 @@ use super::countdown::{Countdown, counted_down};
 use super::executor::{AsyncExecutor, AsyncStaticExecutor, Executor, Pool, Rayon, Tokio};
 use super::ours;
 use crate::java;
+use crate::measure::Plan;
 use crate::row::{Bar, Contestant, Row, Work};
 use crate::workload::whole;
 
@@ -11,7 +12,8 @@ pub(super) const TASKS: u64 = 1_000_000;
 
 const RAYON: &[&str] = &["rayon-spawn", "rayon-scope"];
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows(plan: &Plan) -> Vec<Row> {
+    let rounds = plan.few_rounds();
     vec![
         Row::new(
             "spawn-outside",
@@ -19,29 +21,26 @@ pub(super) fn rows() -> Vec<Row> {
             with_handles_outside,
         )
         .bar(Bar::against("async-executor", 1.0))
-        .at_most_rounds(ROUNDS),
+        .at_most_rounds(rounds),
         Row::new(
             "spawn-worker",
             "the same, spawned and joined by a task",
             with_handles_in_a_worker,
         )
         .bar(Bar::against("async-executor", 1.0))
-        .at_most_rounds(ROUNDS),
+        .at_most_rounds(rounds),
         Row::new(
             "execute-outside",
             "1 000 000 empty tasks without handles, from a thread outside, until all have ended",
             without_handles_outside,
         )
         .bar(Bar::best_of(RAYON, 1.2))
-        .at_most_rounds(ROUNDS),
+        .at_most_rounds(rounds),
         Row::new("execute-worker", "the same, from a task", without_handles_in_a_worker)
             .bar(Bar::best_of(RAYON, 1.2))
-            .at_most_rounds(ROUNDS),
+            .at_most_rounds(rounds),
     ]
 }
-
-/// A third of a second each.
-const ROUNDS: usize = 5;
 
 fn with_handles_outside() -> Vec<Contestant> {
     let mut contestants = ours::spawn_outside();
@@ -79,8 +78,6 @@ fn without_handles_outside() -> Vec<Contestant> {
                 });
             }),
         ),
-        Contestant::peer("async-executor", executed_outside(AsyncExecutor::get())),
-        Contestant::peer("tokio", executed_outside(Tokio)),
     ]);
     contestants
 }
@@ -99,8 +96,6 @@ fn without_handles_in_a_worker() -> Vec<Contestant> {
                 });
             }),
         ),
-        Contestant::peer("async-executor", executed_in_a_worker(AsyncExecutor::get())),
-        Contestant::peer("tokio", executed_in_a_worker(Tokio)),
     ]);
     contestants
 }
