@@ -14,6 +14,7 @@ mod primitive;
 pub mod queue;
 pub mod sync;
 mod synchronizer;
+pub mod tasks;
 mod wait;
 
 pub use policy::{Policy, Refusal};

@@ -3,7 +3,9 @@
 
 #[cfg(not(any(loom, shuttle)))]
 mod chosen {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+    };
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::thread::{ThreadId, current, yield_now};
     pub(crate) use std::thread_local;
@@ -37,7 +39,7 @@ mod chosen {
 mod chosen {
     pub(crate) use super::loom_atomics::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, yield_now};
     pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
-    pub(crate) use loom::sync::atomic::Ordering;
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread::{ThreadId, current};
     pub(crate) use loom::thread_local;
@@ -53,7 +55,9 @@ mod chosen {
 #[cfg(shuttle)]
 mod chosen {
     pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+    pub(crate) use shuttle::sync::atomic::{
+        AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+    };
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread::{ThreadId, current, yield_now};
     pub(crate) use shuttle::thread_local;
@@ -192,6 +196,25 @@ pub(crate) mod loom_atomics {
         };
     }
 
+    /// What integers can do besides.
+    macro_rules! counting {
+        ($name:ident, $value:ty) => {
+            counting!($name, $value, fetch_add, fetch_sub, fetch_or, fetch_and);
+        };
+        ($name:ident, $value:ty, $($change:ident),*) => {
+            #[allow(dead_code, reason = "not every type is used in every way")]
+            impl $name {
+                $(pub(crate) fn $change(&self, value: $value, order: Ordering) -> $value {
+                    let before = self.0.$change(value, order);
+                    change();
+                    before
+                })*
+            }
+        };
+    }
+
+    counting!(AtomicU32, u32);
+    counting!(AtomicU64, u64);
     atomic!(AtomicBool, bool, |atomic: &atomic::AtomicBool, order| atomic.fetch_or(false, order));
     atomic!(AtomicU8, u8, never u8::MAX);
     atomic!(AtomicU32, u32, never u32::MAX);

@@ -96,7 +96,7 @@ impl Pauses {
 
 /// Our own, because `std::thread::park` belongs to the user: taking its token would swallow theirs.
 #[derive(Debug)]
-struct Parker {
+pub(crate) struct Parker {
     woken: Mutex<bool>,
     changed: Condvar,
 }
@@ -113,12 +113,12 @@ impl Wake for Parker {
 }
 
 impl Parker {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { woken: Mutex::new(false), changed: Condvar::new() })
     }
 
-    /// Sleeps until woken or until `deadline`; a wake-up that came before counts.
-    fn park(&self, deadline: Option<Instant>) {
+    /// Sleeps until woken or until `deadline`; a wake-up that came before counts. False if nobody woke it.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
         while !*woken {
             woken = match deadline {
@@ -132,7 +132,39 @@ impl Parker {
                 }
             };
         }
-        *woken = false;
+        std::mem::take(&mut *woken)
+    }
+}
+
+constant_thread_local! {
+    /// Whom to tell that this thread is going to sleep, and that it has slept.
+    static ON_SLEEP: Cell<Option<fn(bool)>> = Cell::new(None);
+}
+
+/// Has `tell` called in this thread before it sleeps until a request is answered (with true), and
+/// afterwards (with false).
+pub(crate) fn on_sleep(tell: Option<fn(bool)>) {
+    ON_SLEEP.with(|on_sleep| on_sleep.set(tell));
+}
+
+/// This thread is going to sleep, until this is dropped.
+pub(crate) struct Sleeping(Option<fn(bool)>);
+
+impl Sleeping {
+    pub(crate) fn now() -> Self {
+        let tell = ON_SLEEP.try_with(Cell::get).ok().flatten();
+        if let Some(tell) = tell {
+            tell(true);
+        }
+        Self(tell)
+    }
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0 {
+            tell(false);
+        }
     }
 }
 
@@ -167,6 +199,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 #[cold]
 fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
     settle_debts();
+    let _sleeping = Sleeping::now();
     // A thread that is ending may have lost its thread-local parker already.
     let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
     if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {
@@ -188,6 +221,7 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 /// it has announced that it sleeps.
 #[cold]
 fn sleep_on<A>(waiter: &Waiter<A>) -> u8 {
+    let _sleeping = Sleeping::now();
     loop {
         // Without the parker that its waker leads to, a thread that is ending can only look.
         if PARKER.try_with(|parker| parker.park(None)).is_err() {

@@ -1,0 +1,157 @@
+//! A scheduler whose tasks run on the thread that waits for something else.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::levels::Levels;
+use super::scheduler::{Runnable, Scheduled, Scheduler};
+use crate::primitive::{AtomicBool, Ordering};
+use crate::wait::parker::{Parker, Sleeping};
+
+/// Runs tasks on the thread that calls [`run_until`](Self::run_until), the most urgent first, first come
+/// first served within a level. Tasks can be started from any thread.
+///
+/// ```
+/// use semaforo::tasks::{CurrentThread, Spawn};
+/// use std::thread;
+///
+/// let here = CurrentThread::new();
+/// let thread = here.spawn(|| thread::current().id());
+/// assert_eq!(here.run_until(thread).unwrap(), thread::current().id());
+/// ```
+#[derive(Clone)]
+pub struct CurrentThread {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    levels: Levels,
+    runs: AtomicBool,
+    /// The thread that runs, if it sleeps.
+    bell: Bell,
+}
+
+/// Wakes the thread that runs.
+struct Bell(Arc<Parker>);
+
+const LEVELS: u32 = 10;
+
+impl CurrentThread {
+    /// A scheduler with ten levels; the normal one is 5.
+    #[must_use]
+    pub fn new() -> Self {
+        let bell = Bell(Parker::new());
+        let inner = Inner { levels: Levels::new(LEVELS), runs: AtomicBool::new(false), bell };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Polls `future` whenever it is woken, and runs tasks in between, on this thread, until the future
+    /// is ready. Tasks that are left then wait for the next call.
+    ///
+    /// # Panics
+    /// If somebody is in this already, in this thread or another. With the panic of `future`.
+    pub fn run_until<F: Future>(&self, future: F) -> F::Output {
+        let inner = &self.inner;
+        let others = inner.runs.swap(true, Ordering::Acquire);
+        assert!(!others, "somebody is in `run_until` of this scheduler already");
+        let _ends = Runs(&inner.runs);
+        let polled =
+            Arc::new(Polling { woken: AtomicBool::new(true), bell: Arc::clone(&inner.bell.0) });
+        let waker = Waker::from(Arc::clone(&polled));
+        let mut future = pin!(future);
+        loop {
+            if polled.woken.swap(false, Ordering::AcqRel) {
+                let context = &mut Context::from_waker(&waker);
+                if let Poll::Ready(output) = future.as_mut().poll(context) {
+                    return output;
+                }
+            }
+            match inner.levels.pop(u32::MAX) {
+                // Only a destructor or a waker can panic here; the hook has said so.
+                Some(task) => drop(catch_unwind(AssertUnwindSafe(|| task.run()))),
+                None if polled.woken.load(Ordering::Acquire) => (),
+                None => {
+                    let _sleeping = Sleeping::now();
+                    // Whoever wakes the future or adds a task rings; a ring that came before counts.
+                    inner.bell.0.park(None);
+                }
+            }
+        }
+    }
+}
+
+/// The runner has left when this is dropped.
+struct Runs<'r>(&'r AtomicBool);
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// The waker of the future that is run.
+struct Polling {
+    woken: AtomicBool,
+    bell: Arc<Parker>,
+}
+
+impl Wake for Polling {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        Arc::clone(&self.bell).wake();
+    }
+}
+
+impl Default for CurrentThread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scheduler for CurrentThread {
+    /// # Panics
+    /// If the task's level is 10 or more.
+    fn enqueue(&self, runnable: Runnable) {
+        let level = runnable.level();
+        assert!(level < LEVELS, "there is no level {level}: there are {LEVELS}, counted from 0");
+        self.inner.levels.push(level, runnable.into_task());
+        Arc::clone(&self.inner.bell.0).wake();
+    }
+
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn scheduled(&self) -> Vec<Scheduled> {
+        let mut scheduled = Vec::new();
+        self.inner.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None)));
+        scheduled
+    }
+
+    fn normal_level(&self) -> u32 {
+        LEVELS / 2
+    }
+}
+
+/// Tasks that nobody will run any more are cancelled.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        while let Some(task) = self.levels.pop(u32::MAX) {
+            task.cancel(0);
+        }
+    }
+}
+
+impl fmt::Debug for CurrentThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CurrentThread").field("queued", &self.scheduled().len()).finish()
+    }
+}

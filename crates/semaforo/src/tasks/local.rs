@@ -1,0 +1,208 @@
+//! A worker's own queues.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::metrics::Counters;
+use super::spin::Spin;
+use super::task::{Run, state};
+use crate::primitive::{AtomicU32, Ordering};
+
+/// One worker's own queues, and what it counts.
+///
+/// Its children it takes from the back, the youngest first: they are likely to be in its cache, and to
+/// finish what it has just begun. Futures that it wakes go to the front, and so are taken
+/// in turn, after the children. Others steal from the front.
+#[repr(align(128))]
+pub(crate) struct Local {
+    queues: Spin<Queues>,
+    /// The smallest level that holds something, for others to see.
+    smallest: AtomicU32,
+    pub(crate) counters: Counters,
+}
+
+/// The smallest level of a worker that has nothing.
+pub(crate) const NONE: u32 = u32::MAX;
+
+struct Queues {
+    levels: Vec<VecDeque<Arc<dyn Run>>>,
+    /// By level, whether it holds something; in words of 64.
+    occupied: Vec<u64>,
+}
+
+/// How many tasks a thief takes at most.
+const LOOT: usize = 16;
+/// An empty buffer that could hold more than this is given back.
+const KEPT: usize = 4096;
+
+impl Local {
+    pub(crate) fn new(levels: u32) -> Self {
+        let queues = Queues {
+            levels: (0..levels).map(|_| VecDeque::new()).collect(),
+            occupied: vec![0; levels.div_ceil(64) as usize],
+        };
+        Self {
+            queues: Spin::new(queues),
+            smallest: AtomicU32::new(NONE),
+            counters: Counters::new(levels),
+        }
+    }
+
+    /// The smallest level that may hold something.
+    #[inline]
+    pub(crate) fn smallest(&self) -> u32 {
+        self.smallest.load(Ordering::Relaxed)
+    }
+
+    /// Adds a task. For the owner.
+    #[inline]
+    pub(crate) fn push(&self, task: Arc<dyn Run>) {
+        let level = task.base().level;
+        let woken = task.base().load() & state::POLLED != 0;
+        self.change(|queues| {
+            let queue = &mut queues.levels[level as usize];
+            if woken {
+                queue.push_front(task)
+            } else {
+                queue.push_back(task)
+            }
+            queues.occupied[level as usize / 64] |= 1 << (level % 64);
+        });
+    }
+
+    /// Takes the task that is the owner's next.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<Arc<dyn Run>> {
+        self.change(|queues| queues.take(VecDeque::pop_back))
+    }
+
+    /// Takes the task that has waited longest, at the smallest level.
+    pub(crate) fn pop_oldest(&self) -> Option<Arc<dyn Run>> {
+        self.change(|queues| queues.take(VecDeque::pop_front))
+    }
+
+    /// Takes the first task of one level.
+    pub(crate) fn pop_oldest_of(&self, level: u32) -> Option<Arc<dyn Run>> {
+        self.change(|queues| queues.take_from(level, VecDeque::pop_front))
+    }
+
+    /// Takes the youngest task of some level, if it belongs to this group.
+    #[inline]
+    pub(crate) fn pop_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
+        self.change(|queues| {
+            let level = queues.occupied_levels().find(|level| {
+                let youngest = queues.levels[*level as usize].back();
+                youngest.is_some_and(|task| task.base().group == group)
+            })?;
+            queues.take_from(level, VecDeque::pop_back)
+        })
+    }
+
+    /// When the first task of each level from `from` on was queued; the earliest of them, and its level.
+    pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
+        self.queues.with(|queues| {
+            let ages = (from as usize..queues.levels.len()).filter_map(|level| {
+                let first = queues.levels[level].front()?;
+                Some((first.base().queued.load(Ordering::Relaxed), level as u32))
+            });
+            ages.min()
+        })
+    }
+
+    /// Takes about half of this worker's tasks at its smallest level: one to run now, the others for
+    /// the thief's own queue.
+    pub(crate) fn steal(&self, thief: &Self) -> Option<Arc<dyn Run>> {
+        let mut loot: [Option<Arc<dyn Run>>; LOOT] = [const { None }; LOOT];
+        let taken = self.queues.try_with(|queues| {
+            let level = queues.smallest()?;
+            let len = queues.levels[level as usize].len();
+            let taken = len.div_ceil(2).min(LOOT);
+            for place in &mut loot[..taken] {
+                *place = queues.take_from(level, VecDeque::pop_front);
+            }
+            self.publish(queues);
+            Some(taken)
+        });
+        let taken = taken.flatten()?;
+        let first = loot[0].take();
+        if taken > 1 {
+            // So that the owner takes the oldest next.
+            thief.change(|queues| {
+                for task in loot[1..taken].iter_mut().rev().filter_map(Option::take) {
+                    let level = task.base().level;
+                    queues.levels[level as usize].push_back(task);
+                    queues.occupied[level as usize / 64] |= 1 << (level % 64);
+                }
+            });
+        }
+        first
+    }
+
+    pub(crate) fn len(&self, level: u32) -> usize {
+        self.queues.with(|queues| queues.levels[level as usize].len())
+    }
+
+    pub(crate) fn visit(&self, mut visit: impl FnMut(&dyn Run)) {
+        self.queues.with(|queues| {
+            queues.levels.iter().flatten().for_each(|task| visit(&**task));
+        });
+    }
+
+    #[inline]
+    fn change<R>(&self, change: impl FnOnce(&mut Queues) -> R) -> R {
+        self.queues.with(|queues| {
+            let result = change(queues);
+            self.publish(queues);
+            result
+        })
+    }
+
+    #[inline]
+    fn publish(&self, queues: &Queues) {
+        let smallest = queues.smallest().unwrap_or(NONE);
+        if smallest != self.smallest.load(Ordering::Relaxed) {
+            self.smallest.store(smallest, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Queues {
+    fn occupied_levels(&self) -> impl Iterator<Item = u32> {
+        self.occupied.iter().enumerate().flat_map(|(index, word)| {
+            let (first, mut bits) = (index as u32 * 64, *word);
+            std::iter::from_fn(move || {
+                let level = (bits != 0).then(|| first + bits.trailing_zeros())?;
+                bits &= bits - 1;
+                Some(level)
+            })
+        })
+    }
+
+    #[inline]
+    fn smallest(&self) -> Option<u32> {
+        let (index, word) = self.occupied.iter().enumerate().find(|(_, word)| **word != 0)?;
+        Some(index as u32 * 64 + word.trailing_zeros())
+    }
+
+    #[inline]
+    fn take(&mut self, take: TakeEnd) -> Option<Arc<dyn Run>> {
+        let level = self.smallest()?;
+        self.take_from(level, take)
+    }
+
+    #[inline]
+    fn take_from(&mut self, level: u32, take: TakeEnd) -> Option<Arc<dyn Run>> {
+        let queue = &mut self.levels[level as usize];
+        let task = take(queue);
+        if queue.is_empty() {
+            self.occupied[level as usize / 64] &= !(1 << (level % 64));
+            if queue.capacity() > KEPT {
+                *queue = VecDeque::new();
+            }
+        }
+        task
+    }
+}
+
+/// From which end of a queue.
+type TakeEnd = fn(&mut VecDeque<Arc<dyn Run>>) -> Option<Arc<dyn Run>>;

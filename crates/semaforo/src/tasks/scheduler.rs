@@ -1,0 +1,223 @@
+//! Who decides when and where tasks run.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::task::{Run, state};
+use super::ticks::CLOCK;
+use crate::primitive::Ordering;
+
+/// Decides when and where tasks run.
+///
+/// One method matters: [`enqueue`](Self::enqueue) takes a task that is ready to run, and the
+/// scheduler calls [`Runnable::run`] when and where it likes. Everything else (handles,
+/// cancellation, panics, futures and their wakers, continuations) comes with it: see
+/// [`Spawn`](super::Spawn).
+///
+/// ```
+/// use semaforo::tasks::{Runnable, Scheduler, Spawn};
+///
+/// /// Runs everything at once, where it was started.
+/// #[derive(Clone)]
+/// struct Immediate;
+///
+/// impl Scheduler for Immediate {
+///     fn enqueue(&self, runnable: Runnable) {
+///         runnable.run();
+///     }
+/// }
+///
+/// assert_eq!(Immediate.spawn(|| 6 * 7).wait().unwrap(), 42);
+/// ```
+pub trait Scheduler: Send + Sync {
+    /// Takes a task that is ready to run. A [`Runnable`] that is dropped instead is cancelled.
+    fn enqueue(&self, runnable: Runnable);
+
+    /// How many tasks run at once, at most; `usize::MAX` if there is no limit or nobody knows.
+    fn concurrency(&self) -> usize {
+        usize::MAX
+    }
+
+    /// What is queued, for people who debug.
+    fn scheduled(&self) -> Vec<Scheduled> {
+        Vec::new()
+    }
+
+    /// The level of a task that is started without saying one.
+    fn normal_level(&self) -> u32 {
+        0
+    }
+
+    /// Why a new task cannot be started: the bits of its state.
+    #[doc(hidden)]
+    fn refusal(&self) -> Option<u32> {
+        None
+    }
+
+    /// The pool that may run what it waits for on the spot, by address.
+    #[doc(hidden)]
+    fn pool(&self) -> usize {
+        0
+    }
+
+    /// Remembers a future that may be suspended.
+    #[doc(hidden)]
+    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
+        let _ = task;
+        None
+    }
+
+    /// Forgets it.
+    #[doc(hidden)]
+    fn dismiss(&self, number: u64) {
+        let _ = number;
+    }
+}
+
+macro_rules! forwarded {
+    () => {
+        fn enqueue(&self, runnable: Runnable) {
+            (**self).enqueue(runnable);
+        }
+
+        fn concurrency(&self) -> usize {
+            (**self).concurrency()
+        }
+
+        fn scheduled(&self) -> Vec<Scheduled> {
+            (**self).scheduled()
+        }
+
+        fn normal_level(&self) -> u32 {
+            (**self).normal_level()
+        }
+
+        fn refusal(&self) -> Option<u32> {
+            (**self).refusal()
+        }
+
+        fn pool(&self) -> usize {
+            (**self).pool()
+        }
+
+        fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
+            (**self).adopt(task)
+        }
+
+        fn dismiss(&self, number: u64) {
+            (**self).dismiss(number);
+        }
+    };
+}
+
+impl<S: Scheduler + ?Sized> Scheduler for Arc<S> {
+    forwarded!();
+}
+
+impl<S: Scheduler + ?Sized> Scheduler for &S {
+    forwarded!();
+}
+
+/// A task that is ready to run, in the hands of a [`Scheduler`].
+#[must_use = "a task that is dropped instead of run is cancelled"]
+pub struct Runnable {
+    task: Option<Arc<dyn Run>>,
+}
+
+impl Runnable {
+    #[inline]
+    pub(crate) fn new(task: Arc<dyn Run>) -> Self {
+        Self { task: Some(task) }
+    }
+
+    #[inline]
+    pub(crate) fn into_task(mut self) -> Arc<dyn Run> {
+        self.task.take().expect("a runnable has its task until it is consumed")
+    }
+
+    fn task(&self) -> &dyn Run {
+        self.task.as_deref().expect("a runnable has its task until it is consumed")
+    }
+
+    /// Runs the task on this thread: a closure to its end, a future until it has to wait.
+    pub fn run(self) {
+        self.into_task().run();
+    }
+
+    /// The task's number.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.task().base().id
+    }
+
+    /// The task's level; smaller ones come first.
+    #[must_use]
+    pub fn level(&self) -> u32 {
+        self.task().base().level
+    }
+
+    /// Whether the task asked for a place in the common queue, wherever it was started.
+    #[must_use]
+    pub fn is_fair(&self) -> bool {
+        self.task().base().fair
+    }
+
+    /// Whether the task said that it takes long.
+    #[must_use]
+    pub fn is_long_running(&self) -> bool {
+        self.task().base().long_running
+    }
+
+    /// Whether there is nothing left to run, because the task was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.task().base().load() & state::CANCELLED != 0
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.cancel(0);
+        }
+    }
+}
+
+impl fmt::Debug for Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runnable").field("id", &self.id()).field("level", &self.level()).finish()
+    }
+}
+
+/// A task that waits for its turn, as [`scheduled`](Scheduler::scheduled) lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scheduled {
+    /// The task's number, also known to its handle.
+    pub id: u64,
+    /// Its level; smaller ones come first.
+    pub level: u32,
+    /// How long it has been queued.
+    pub age: Duration,
+    /// Which worker has it in its own queue; none if it is in the queue of all.
+    pub worker: Option<usize>,
+}
+
+impl Scheduled {
+    /// What is known of a queued task, for schedulers that list theirs; none if it was cancelled.
+    #[must_use]
+    pub fn of(runnable: &Runnable) -> Option<Self> {
+        Self::of_task(runnable.task(), None)
+    }
+
+    pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>) -> Option<Self> {
+        let base = task.base();
+        let state = base.load();
+        if state & (state::STARTED | state::DONE | state::CANCELLED) != 0 {
+            return None;
+        }
+        let age = CLOCK.age(base.queued.load(Ordering::Relaxed));
+        Some(Self { id: base.id, level: base.level, age, worker })
+    }
+}

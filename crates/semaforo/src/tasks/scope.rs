@@ -1,0 +1,325 @@
+//! Tasks that borrow from whoever waits for them.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Wake;
+
+use super::error::{JoinError, Panic};
+use super::handle::Joiner;
+use super::pool::Pool;
+use super::spawner::{Spawn, Spawner};
+use super::task::{Call, Join, Run, state};
+use super::worker::{run_here, with_worker_of};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering, TrackedCell};
+use crate::wait::parker::{Backoff, Parker, Sleeping};
+
+/// Tasks that may borrow what is there when [`Pool::scope`] is called: that returns only when all of
+/// them have finished.
+pub struct Scope<'scope, 'env: 'scope> {
+    pool: &'env Pool,
+    level: AtomicU32,
+    crowd: Crowd,
+    /// As in [`std::thread::scope`]: neither may shrink or grow.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Those who are waited for.
+///
+/// The owner counts as one until it sleeps. As long as it does, those who leave touch nothing after they
+/// have counted themselves out, so the owner may go when it alone is left. Once it sleeps, the last
+/// one who leaves takes the owner's parker, says so by `released`, and wakes it.
+struct Crowd {
+    present: AtomicU64,
+    released: AtomicBool,
+    /// Written by the owner before it counts itself out; read by the last.
+    sleeper: TrackedCell<Option<Arc<Parker>>>,
+    /// The first panic of a task without a handle.
+    panic: Mutex<Option<Panic>>,
+    /// How many tasks with handles have panicked, of which nobody was told.
+    untold: AtomicU64,
+}
+
+// SAFETY: the sleeper is reached by one at a time, as it says.
+unsafe impl Sync for Crowd {}
+
+impl Crowd {
+    fn new() -> Self {
+        Self {
+            present: AtomicU64::new(1),
+            released: AtomicBool::new(false),
+            sleeper: TrackedCell::new(None),
+            panic: Mutex::new(None),
+            untold: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn is_alone(&self) -> bool {
+        self.present.load(Ordering::Acquire) == 1
+    }
+
+    /// Counts one out. For the last one the owner sleeps already.
+    #[inline]
+    fn leave(&self) {
+        if self.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: the owner has written it, and sleeps until it is released.
+            let sleeper = self.sleeper.look_mut(|sleeper| unsafe { (*sleeper).take() });
+            // The owner may be gone from here on.
+            self.released.store(true, Ordering::Release);
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
+        }
+    }
+
+    /// Sleeps until everyone has left.
+    #[cold]
+    fn sleep(&self) {
+        let parker = Parker::new();
+        // SAFETY: nobody reads it while the owner counts.
+        self.sleeper.look_mut(|sleeper| unsafe { *sleeper = Some(Arc::clone(&parker)) });
+        if self.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+            return;
+        }
+        let _sleeping = Sleeping::now();
+        while !self.released.load(Ordering::Acquire) {
+            parker.park(None);
+        }
+    }
+
+    fn keep_panic(&self, panic: Panic) {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+    }
+}
+
+/// Counts a task out of its crowd when dropped, which is the last that is done for it.
+struct Ticket(*const Crowd);
+
+// SAFETY: it leads to a crowd, which may be shared, and is alive until this is dropped.
+unsafe impl Send for Ticket {}
+
+impl Drop for Ticket {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the owner waits for this.
+        unsafe { &*self.0 }.leave();
+    }
+}
+
+impl Pool {
+    /// Calls `work` with a scope in which it can start tasks that borrow, and waits for them.
+    ///
+    /// ```
+    /// use semaforo::tasks::Pool;
+    ///
+    /// let mut numbers = vec![3, 1, 4, 1, 5, 9, 2, 6];
+    /// let (left, right) = numbers.split_at_mut(4);
+    /// Pool::global().scope(|scope| {
+    ///     scope.execute(|| left.sort());
+    ///     scope.execute(|| right.sort());
+    /// });
+    /// assert_eq!(numbers, [1, 1, 3, 4, 2, 5, 6, 9]);
+    /// ```
+    ///
+    /// Called by one of the pool's workers, it runs those tasks of the scope that nobody else has begun,
+    /// and nothing else; if all are under way, the worker sleeps, and a spare thread takes its place.
+    ///
+    /// # Panics
+    /// With the panic of `work`, or of a task that was started without a handle, or because of a task
+    /// that panicked and was not joined; after all have finished.
+    pub fn scope<'env, R>(
+        &'env self,
+        work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> R {
+        let scope = Scope {
+            pool: self,
+            level: AtomicU32::new(self.shared().normal),
+            crowd: Crowd::new(),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| work(&scope)));
+        scope.wait();
+        let panic = scope.crowd.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (result, panic) {
+            (Err(panic), _) => resume_unwind(panic),
+            (Ok(_), Some(panic)) => panic.resume(),
+            (Ok(_), None) if scope.crowd.untold.load(Ordering::Relaxed) > 0 => {
+                panic!("a task of the scope panicked, and was not joined")
+            }
+            (Ok(result), None) => result,
+        }
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Starts a task at the scope's level.
+    ///
+    /// ```
+    /// use semaforo::tasks::Pool;
+    ///
+    /// let words = ["to", "be", "or"];
+    /// let total = Pool::global().scope(|scope| {
+    ///     let lengths = words.each_ref().map(|word| scope.spawn(|| word.len()));
+    ///     lengths.into_iter().map(|length| length.wait().unwrap()).sum::<usize>()
+    /// });
+    /// assert_eq!(total, 6);
+    /// ```
+    pub fn spawn<T, F>(&'scope self, work: F) -> ScopedHandle<'scope, T>
+    where
+        T: Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        let untold = &self.crowd.untold;
+        let work = move || {
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+                untold.fetch_add(1, Ordering::Relaxed);
+                resume_unwind(panic)
+            })
+        };
+        let spawner = self.spawner();
+        let task = Arc::new(Call::new(spawner.how(), 0, work, self.ticket()));
+        // SAFETY: the task's own count keeps the scope until all of the work is gone.
+        unsafe { enqueue(&spawner, Arc::clone(&task) as Arc<dyn Run + 'scope>) };
+        let joiner = Joiner::new(task as Arc<dyn Join<T> + 'scope>);
+        ScopedHandle { joiner, untold }
+    }
+
+    /// Starts a task without a handle.
+    #[inline]
+    pub fn execute(&'scope self, work: impl FnOnce() + Send + 'scope) {
+        let crowd = &self.crowd;
+        let work = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                crowd.keep_panic(Panic::new(panic));
+            }
+        };
+        let spawner = self.spawner();
+        let task = Arc::new(Call::new(spawner.how(), state::DETACHED, work, self.ticket()));
+        // SAFETY: the task's own count keeps the scope until all of the work is gone.
+        unsafe { enqueue(&spawner, task) };
+    }
+
+    /// At which level the tasks that follow are started. At first it is the pool's normal one.
+    ///
+    /// # Panics
+    /// If the pool has no such level.
+    pub fn set_level(&self, level: u32) {
+        let levels = self.pool.levels();
+        assert!(level < levels, "there is no level {level}: the pool has {levels}, counted from 0");
+        self.level.store(level, Ordering::Relaxed);
+    }
+
+    /// The pool that the tasks run on.
+    #[must_use]
+    pub fn pool(&self) -> &'env Pool {
+        self.pool
+    }
+
+    #[inline]
+    fn spawner(&self) -> Spawner<'_, Pool> {
+        self.pool.start().at(self.level.load(Ordering::Relaxed)).in_group(self.group())
+    }
+
+    #[inline]
+    fn group(&self) -> usize {
+        &raw const self.crowd as usize
+    }
+
+    #[inline]
+    fn ticket(&self) -> Ticket {
+        self.crowd.present.fetch_add(1, Ordering::Relaxed);
+        Ticket(&raw const self.crowd)
+    }
+
+    /// Waits until all tasks have finished.
+    fn wait(&self) {
+        let crowd = &self.crowd;
+        while !crowd.is_alone() {
+            if !self.help() {
+                break;
+            }
+        }
+        let mut backoff = Backoff::new();
+        while !crowd.is_alone() {
+            if backoff.is_spent() {
+                return crowd.sleep();
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Runs a task of this scope that nobody has begun. False if there is none at hand.
+    fn help(&self) -> bool {
+        let pool = Arc::as_ptr(self.pool.shared()) as usize;
+        let task = with_worker_of(pool, |worker| {
+            let own = worker.local.pop_of_group(self.group());
+            own.or_else(|| worker.shared.levels.pop_of_group(self.group()))
+        });
+        let Some(Some(task)) = task else { return false };
+        run_here(task);
+        true
+    }
+}
+
+/// # Safety
+/// Nobody uses what the task has borrowed after that ends.
+#[inline]
+unsafe fn enqueue<'scope>(spawner: &Spawner<'_, Pool>, task: Arc<dyn Run + 'scope>) {
+    // SAFETY: passed on from the caller; only the lifetime changes.
+    let task = unsafe { std::mem::transmute::<Arc<dyn Run + 'scope>, Arc<dyn Run>>(task) };
+    spawner.enqueue(task);
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.crowd.present.load(Ordering::Relaxed).saturating_sub(1);
+        f.debug_struct("Scope").field("pool", self.pool).field("unfinished", &tasks).finish()
+    }
+}
+
+/// A task of a [`Scope`], and its result. Dropping it detaches the task; the scope still waits.
+pub struct ScopedHandle<'scope, T> {
+    joiner: Joiner<'scope, T>,
+    untold: &'scope AtomicU64,
+}
+
+impl<T> ScopedHandle<'_, T> {
+    /// Blocks this thread until the task has finished.
+    ///
+    /// # Errors
+    /// If the task panicked, was cancelled, or was refused by a pool that is shut down.
+    pub fn wait(self) -> Result<T, JoinError> {
+        let outcome = self.joiner.wait();
+        if matches!(outcome, Err(JoinError::Panicked(_))) {
+            self.untold.fetch_sub(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
+    pub fn cancel(&self) -> bool {
+        self.joiner.task().cancel(0)
+    }
+
+    /// Whether the task has finished, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.joiner.base().is_finished()
+    }
+
+    /// The task's number.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.joiner.base().id
+    }
+}
+
+impl<T> fmt::Debug for ScopedHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.joiner.debug("ScopedHandle", f)
+    }
+}

@@ -1,0 +1,355 @@
+//! What all workers of a pool share.
+
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::thread;
+
+use super::levels::Levels;
+use super::local::{Local, NONE};
+use super::metrics::{LevelMetrics, Metrics};
+use super::registry::Registry;
+use super::rest::{Rest, Woken};
+use super::scheduler::Scheduled;
+use super::task::{Run, state};
+use super::worker::{Worker, with_worker_of};
+use crate::policy::{Gate, Opening};
+use crate::primitive::{AtomicU32, Mutex, Ordering, fence};
+use crate::synchronizer::Synchronizer;
+
+/// In which order a pool's workers pick tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// A task that is started inside a task goes to its worker's own queue, from which that takes the
+    /// youngest first, and others steal the oldest, of the most urgent level.
+    ///
+    /// Before every pick a worker looks at the queue of all: it never begins a task of its own while a
+    /// more urgent one, whose start was complete before it looked, is in that queue. In that queue,
+    /// within a level, first come is first served. Between the queues of two workers there is no
+    /// order.
+    #[default]
+    Stealing,
+    /// All tasks go to the queue of all.
+    ///
+    /// A worker never begins a task while a more urgent one is waiting, whose start was complete before
+    /// the worker looked; within a level tasks begin in the order in which they were started.
+    Strict,
+}
+
+/// What becomes of a pool.
+mod phase {
+    pub(super) const OPEN: u32 = 0;
+    /// What is queued is still run, and what that starts.
+    pub(super) const DRAINING: u32 = 1;
+    /// What is queued is cancelled.
+    pub(super) const CANCELLING: u32 = 2;
+    /// Nobody works any more.
+    pub(super) const ENDED: u32 = 3;
+}
+
+pub(crate) struct Shared {
+    pub(crate) levels: Levels,
+    pub(crate) mode: Mode,
+    /// Every so many picks the oldest of the less urgent tasks is served; 0 means never.
+    pub(crate) aging: u32,
+    pub(crate) normal: u32,
+    pub(crate) threads: usize,
+    pub(crate) name: String,
+    pub(crate) rest: Rest,
+    phase: AtomicU32,
+    /// By the number of a worker; those of spare threads are made when they are first needed.
+    locals: Box<[OnceLock<Arc<Local>>]>,
+    /// How many of them may be there.
+    used: AtomicU32,
+    free: Mutex<Vec<usize>>,
+    /// How many tasks are on threads of their own.
+    long_running: AtomicU32,
+    pub(crate) futures: Registry,
+    /// Opens when the last thread ends.
+    pub(crate) gone: Synchronizer<Gate>,
+}
+
+/// What a pool is made of.
+pub(crate) struct Plan {
+    pub(crate) threads: usize,
+    pub(crate) spares: usize,
+    pub(crate) levels: u32,
+    pub(crate) normal: u32,
+    pub(crate) mode: Mode,
+    pub(crate) aging: u32,
+    pub(crate) name: String,
+}
+
+impl Shared {
+    pub(crate) fn new(plan: Plan) -> Arc<Self> {
+        let Plan { threads, spares, levels, normal, mode, aging, name } = plan;
+        let locals: Box<[_]> = (0..threads + spares).map(|_| OnceLock::new()).collect();
+        for local in &locals[..threads] {
+            let _ = local.set(Arc::new(Local::new(levels)));
+        }
+        Arc::new(Self {
+            levels: Levels::new(levels),
+            mode,
+            aging,
+            normal,
+            threads,
+            name,
+            rest: Rest::new(threads, spares),
+            phase: AtomicU32::new(phase::OPEN),
+            locals,
+            used: AtomicU32::new(threads as u32),
+            free: Mutex::new((threads..threads + spares).rev().collect()),
+            long_running: AtomicU32::new(0),
+            futures: Registry::new(),
+            gone: Synchronizer::new(Gate, 0),
+        })
+    }
+
+    /// The queues of all workers that there ever were.
+    pub(crate) fn locals(&self) -> impl Iterator<Item = &Local> {
+        let used = self.used.load(Ordering::Acquire) as usize;
+        self.locals[..used].iter().filter_map(|local| local.get().map(|local| &**local))
+    }
+
+    /// Starts the thread of a worker.
+    pub(crate) fn start_worker(self: &Arc<Self>, index: usize, spare: bool) -> std::io::Result<()> {
+        let local = Arc::clone(
+            self.locals[index].get_or_init(|| Arc::new(Local::new(self.levels.count()))),
+        );
+        self.used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        let shared = Arc::clone(self);
+        let name = format!("{}-{index}", self.name);
+        let body = move || Worker::new(shared, index, local, spare).work();
+        thread::Builder::new().name(name).spawn(body).map(drop)
+    }
+
+    #[cold]
+    fn start_spare(self: &Arc<Self>) {
+        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let started = index.is_some_and(|index| {
+            let started = self.start_worker(index, true).is_ok();
+            if !started {
+                self.free_index(index);
+            }
+            started
+        });
+        if !started {
+            self.rest.lose_spare();
+        }
+    }
+
+    fn free_index(&self, index: usize) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+    }
+
+    /// A worker's thread ends.
+    pub(crate) fn leave(&self, index: usize, spare: bool) {
+        if spare {
+            self.free_index(index);
+        }
+        if self.rest.leave() {
+            let Ok(_) = self.gone.release(Opening::Open);
+        }
+    }
+
+    /// Takes a task that is ready to run.
+    #[inline]
+    pub(crate) fn enqueue(self: &Arc<Self>, task: Arc<dyn Run>) {
+        let (long_running, fair) = (task.base().long_running, task.base().fair);
+        if long_running {
+            return self.run_apart(task);
+        }
+        if self.mode == Mode::Stealing && !fair {
+            let mut task = Some(task);
+            with_worker_of(Arc::as_ptr(self) as usize, |worker| {
+                worker.local.push(task.take().expect("called once"));
+                fence(Ordering::SeqCst);
+            });
+            match task {
+                Some(task) => self.push_global(task),
+                None if self.rest.must_wake() => self.wake(),
+                None => (),
+            }
+            return;
+        }
+        self.push_global(task);
+    }
+
+    /// Adds a task to the queue of all, and wakes somebody.
+    #[inline]
+    pub(crate) fn push_global(self: &Arc<Self>, task: Arc<dyn Run>) {
+        self.levels.push(task.base().level, task);
+        if self.rest.must_wake() {
+            self.wake();
+        }
+        if self.phase.load(Ordering::SeqCst) == phase::ENDED {
+            // Nobody comes for it any more.
+            self.cancel_queued();
+        }
+    }
+
+    /// Wakes somebody who sleeps, or starts a spare thread.
+    #[cold]
+    fn wake(self: &Arc<Self>) {
+        match self.rest.take_sleeper() {
+            None => (),
+            Some(Woken::Worker(parker)) => std::task::Wake::wake(parker),
+            Some(Woken::NewSpare) => self.start_spare(),
+        }
+    }
+
+    /// Wakes somebody, if there is something to do and nobody searches.
+    pub(crate) fn wake_if_needed(self: &Arc<Self>) {
+        if self.rest.must_wake() && self.has_work() {
+            self.wake();
+        }
+    }
+
+    /// Whether something is queued.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.levels.is_empty() || self.locals().any(|local| local.smallest() != NONE)
+    }
+
+    /// Runs a task on a thread of its own.
+    fn run_apart(self: &Arc<Self>, task: Arc<dyn Run>) {
+        self.long_running.fetch_add(1, Ordering::SeqCst);
+        let shared = Arc::clone(self);
+        let name = format!("{}-long-{}", self.name, task.base().id);
+        let apart = Arc::clone(&task);
+        let body = move || {
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));
+            shared.end_apart();
+        };
+        if thread::Builder::new().name(name).spawn(body).is_err() {
+            // Better late than never.
+            self.push_global(task);
+            self.end_apart();
+        }
+    }
+
+    fn end_apart(self: &Arc<Self>) {
+        self.long_running.fetch_sub(1, Ordering::SeqCst);
+        self.look_after_end();
+    }
+
+    #[inline]
+    fn phase(&self) -> u32 {
+        self.phase.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase() == phase::ENDED
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase::CANCELLING
+    }
+
+    /// Why a task cannot be started now, if it cannot.
+    #[inline]
+    pub(crate) fn refusal(&self) -> Option<u32> {
+        match self.phase.load(Ordering::Relaxed) {
+            phase::OPEN => None,
+            phase::DRAINING if super::worker::is_of(std::ptr::from_ref(self) as usize) => None,
+            _ => Some(state::SHUT_DOWN),
+        }
+    }
+
+    /// Begins to end the pool. Asking to cancel is possible also when it is draining.
+    pub(crate) fn close(self: &Arc<Self>, cancels: bool) {
+        let next = if cancels { phase::CANCELLING } else { phase::DRAINING };
+        let mut current = self.phase();
+        while current < next {
+            let changed =
+                self.phase.compare_exchange(current, next, Ordering::SeqCst, Ordering::SeqCst);
+            match changed {
+                Ok(_) => break,
+                Err(now) => current = now,
+            }
+        }
+        if cancels {
+            self.cancel_queued();
+            self.futures.all().iter().filter_map(Weak::upgrade).for_each(|task| {
+                task.cancel(state::SHUT_DOWN);
+            });
+        }
+        self.look_after_end();
+    }
+
+    /// Has somebody look whether a pool that is closed has nothing left to do.
+    pub(crate) fn look_after_end(self: &Arc<Self>) {
+        if self.phase() != phase::OPEN {
+            self.wake();
+        }
+    }
+
+    /// Ends a pool that is closed and has nothing left to do.
+    pub(crate) fn end_if_drained(&self) {
+        let phase = self.phase();
+        if !matches!(phase, phase::DRAINING | phase::CANCELLING) || !self.is_drained() {
+            return;
+        }
+        let ended =
+            self.phase.compare_exchange(phase, phase::ENDED, Ordering::SeqCst, Ordering::SeqCst);
+        if ended.is_ok() {
+            fence(Ordering::SeqCst);
+            self.cancel_queued();
+            self.rest.take_all().into_iter().for_each(std::task::Wake::wake);
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.long_running.load(Ordering::SeqCst) == 0
+            && self.futures.is_empty()
+            && self.rest.is_quiet()
+            && !self.has_work()
+    }
+
+    fn cancel_queued(&self) {
+        let cancel = |task: Arc<dyn Run>| {
+            let cancelled = || task.cancel(state::SHUT_DOWN);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(cancelled));
+        };
+        std::iter::from_fn(|| self.levels.pop(u32::MAX)).for_each(cancel);
+        for local in self.locals() {
+            std::iter::from_fn(|| local.pop_oldest()).for_each(cancel);
+        }
+    }
+
+    pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
+        let mut scheduled = Vec::new();
+        self.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None)));
+        for (index, local) in self.locals().enumerate() {
+            local.visit(|task| scheduled.extend(Scheduled::of_task(task, Some(index))));
+        }
+        scheduled.sort_by(|one, other| (one.level, other.age).cmp(&(other.level, one.age)));
+        scheduled
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        let long_running = self.long_running.load(Ordering::Relaxed) as usize;
+        let (threads, sleeping, spares) = self.rest.counts();
+        let mut metrics = Metrics {
+            levels: (0..self.levels.count()).map(|_| LevelMetrics::new()).collect(),
+            running: long_running,
+            threads: threads + long_running,
+            sleeping,
+            spares,
+            steals: 0,
+            run_by_waiters: 0,
+        };
+        for (level, of_level) in (0..).zip(&mut metrics.levels) {
+            of_level.queued = self.levels.len(level);
+            for local in self.locals() {
+                of_level.queued += local.len(level);
+                local.counters.add_to(level, of_level);
+            }
+        }
+        for local in self.locals() {
+            metrics.running += local.counters.busy.get() as usize;
+            metrics.steals += local.counters.steals.get();
+            metrics.run_by_waiters += local.counters.run_here.get();
+        }
+        metrics
+    }
+}

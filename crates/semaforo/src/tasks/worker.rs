@@ -1,0 +1,336 @@
+//! The life of a worker: it picks tasks and runs them, searches, and sleeps.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::local::{Local, NONE};
+use super::shared::{Mode, Shared};
+use super::task::{Run, state};
+use super::ticks::ticks;
+use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause, yield_now};
+use crate::wait::parker::{Parker, on_sleep};
+
+/// One thread of a pool.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) local: Arc<Local>,
+    parker: Arc<Parker>,
+    spare: bool,
+    /// How many picks it has made.
+    picks: Cell<u32>,
+    /// How many waits it is in, one in another, and whether it has left a place for a spare thread.
+    waits: Cell<(u32, bool)>,
+}
+
+constant_thread_local! {
+    static CURRENT: Cell<*const Worker> = Cell::new(ptr::null());
+}
+
+/// Out of so many picks from its own queue, a worker makes one in fairness: from the queue of all, if
+/// that is as urgent, or else from the other end of its own.
+const FAIRNESS: u32 = 61;
+/// How often a worker looks again before it yields, and how often it yields before it sleeps.
+const LOOKS: u32 = if MODELLED { 0 } else { 20 };
+const YIELDS: u32 = if MODELLED { 0 } else { 10 };
+/// How long a spare thread that nobody needs waits before it ends.
+const RETIREMENT: Duration = Duration::from_secs(1);
+
+/// What a worker does next.
+enum Next {
+    Run(Arc<dyn Run>),
+    End,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, local: Arc<Local>, spare: bool) -> Self {
+        Self {
+            shared,
+            index,
+            local,
+            parker: Parker::new(),
+            spare,
+            picks: Cell::new(0),
+            waits: Cell::new((0, false)),
+        }
+    }
+
+    /// Works until the pool ends. A spare thread begins as a searcher.
+    pub(crate) fn work(&self) {
+        CURRENT.with(|current| current.set(self));
+        on_sleep(Some(|begins| {
+            let worker = CURRENT.with(Cell::get);
+            // SAFETY: set by the thread's own worker, which outlives everything that runs here.
+            unsafe { (*worker).wait_begins_or_ends(begins) };
+        }));
+        let mut searching = self.spare;
+        while let Next::Run(task) = self.next(searching) {
+            self.run(task);
+            searching = false;
+        }
+        on_sleep(None);
+        CURRENT.with(|current| current.set(ptr::null()));
+        self.shared.leave(self.index, self.spare);
+    }
+
+    #[inline]
+    fn run(&self, task: Arc<dyn Run>) {
+        let counters = &self.local.counters;
+        let base = task.base();
+        counters.picked(base.level, base.queued.load(Ordering::Relaxed), ticks);
+        if self.shared.is_cancelling() {
+            let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(state::SHUT_DOWN)));
+            return;
+        }
+        counters.busy.set(1);
+        // Only a destructor or a waker can panic here; the hook has said so.
+        let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+        counters.busy.set(0);
+    }
+
+    #[inline]
+    fn next(&self, searching: bool) -> Next {
+        if !searching && !(self.spare && self.shared.rest.has_surplus()) {
+            if let Some(task) = self.find() {
+                return Next::Run(task);
+            }
+        }
+        self.search(searching)
+    }
+
+    #[cold]
+    fn search(&self, mut searching: bool) -> Next {
+        let rest = &self.shared.rest;
+        let mut looks = 0;
+        loop {
+            if self.spare && rest.has_surplus() {
+                if searching {
+                    rest.end_search();
+                }
+                if !self.retire() {
+                    return Next::End;
+                }
+                searching = true;
+            }
+            if !searching {
+                rest.begin_search();
+                searching = true;
+            }
+            if let Some(task) = self.find() {
+                if rest.end_search() {
+                    self.shared.wake_if_needed();
+                }
+                return Next::Run(task);
+            }
+            looks += 1;
+            if looks <= LOOKS {
+                (0..looks).for_each(|_| pause());
+            } else if looks <= LOOKS + YIELDS {
+                yield_now();
+            } else {
+                looks = 0;
+                if self.shared.has_ended() || !self.sleep() {
+                    return Next::End;
+                }
+            }
+        }
+    }
+
+    /// Sleeps, as one who searched, until there may be something to do. False if the pool has ended.
+    fn sleep(&self) -> bool {
+        let shared = &self.shared;
+        shared.rest.lie_down(&self.parker);
+        fence(Ordering::SeqCst);
+        if shared.has_work() {
+            shared.rest.get_up(&self.parker);
+            return true;
+        }
+        shared.end_if_drained();
+        if !shared.has_ended() {
+            self.parker.park(None);
+        }
+        !shared.has_ended()
+    }
+
+    /// A spare thread that is not needed any more gives its tasks to others, and rests. False if it is to
+    /// end; otherwise it searches.
+    #[cold]
+    fn retire(&self) -> bool {
+        let rest = &self.shared.rest;
+        while let Some(task) = self.local.pop_oldest() {
+            self.shared.push_global(task);
+        }
+        if !rest.retire(&self.parker) {
+            rest.begin_search();
+            return true;
+        }
+        self.shared.end_if_drained();
+        if self.shared.has_ended() {
+            return false;
+        }
+        let woken = self.parker.park(Some(now() + RETIREMENT));
+        if self.shared.has_ended() || !woken && rest.quit(&self.parker) {
+            return false;
+        }
+        if !woken {
+            // It was asked back at the last moment.
+            self.parker.park(None);
+        }
+        true
+    }
+
+    #[inline]
+    fn find(&self) -> Option<Arc<dyn Run>> {
+        let picks = self.picks.get().wrapping_add(1);
+        self.picks.set(picks);
+        let shared = &*self.shared;
+        if shared.aging != 0 && picks % shared.aging == 0 {
+            if let Some(task) = self.pick_oldest_lower() {
+                return Some(task);
+            }
+        }
+        match shared.mode {
+            Mode::Strict => shared.levels.pop(u32::MAX),
+            Mode::Stealing => self.pick(picks),
+        }
+    }
+
+    /// Picks from the queue of all if that has something more urgent, then from its own, then steals.
+    #[inline]
+    fn pick(&self, picks: u32) -> Option<Arc<dyn Run>> {
+        let own = self.local.smallest();
+        let in_fairness = picks % FAIRNESS == 0;
+        let limit = if in_fairness { own.saturating_add(1) } else { own };
+        if let Some(task) = self.shared.levels.pop(limit) {
+            return Some(task);
+        }
+        if own == NONE {
+            return self.steal();
+        }
+        let task = if in_fairness { self.local.pop_oldest() } else { self.local.pop() };
+        // A thief may have been faster.
+        task.or_else(|| self.shared.levels.pop(u32::MAX)).or_else(|| self.steal())
+    }
+
+    /// Picks the oldest of those that are less urgent than the most urgent.
+    #[cold]
+    fn pick_oldest_lower(&self) -> Option<Arc<dyn Run>> {
+        let levels = &self.shared.levels;
+        let most_urgent = levels.smallest().unwrap_or(NONE).min(self.local.smallest());
+        let from = most_urgent.checked_add(1)?;
+        match (levels.oldest(from), self.local.oldest(from)) {
+            (None, None) => None,
+            (Some((_, level)), None) => levels.pop_from(level),
+            (Some((age, level)), Some((own, _))) if age <= own => levels.pop_from(level),
+            (_, Some((_, level))) => self.local.pop_oldest_of(level),
+        }
+    }
+
+    /// Takes from the worker that has the most urgent task in its own queue.
+    #[cold]
+    fn steal(&self) -> Option<Arc<dyn Run>> {
+        let locals = || self.shared.locals().filter(|local| !ptr::eq(*local, &*self.local));
+        let mut victim = locals().min_by_key(|local| local.smallest())?;
+        if victim.smallest() == NONE {
+            return None;
+        }
+        let mut stolen = victim.steal(&self.local);
+        if stolen.is_none() {
+            // Somebody else was there, and has perhaps left something.
+            victim = locals().find(|local| local.smallest() != NONE)?;
+            stolen = victim.steal(&self.local);
+        }
+        if stolen.is_some() {
+            self.local.counters.steals.increment();
+        }
+        stolen
+    }
+
+    /// Called before this thread sleeps in the middle of a task, and after.
+    #[cold]
+    fn wait_begins_or_ends(&self, begins: bool) {
+        let rest = &self.shared.rest;
+        let (depth, replaced) = self.waits.get();
+        match (begins, depth) {
+            (true, 0) => {
+                let replaced = rest.leave_place();
+                self.waits.set((1, replaced));
+                if replaced {
+                    fence(Ordering::SeqCst);
+                    self.shared.wake_if_needed();
+                }
+            }
+            (true, _) => self.waits.set((depth + 1, replaced)),
+            (false, 1) => {
+                self.waits.set((0, false));
+                if replaced {
+                    rest.take_place_back();
+                }
+            }
+            (false, _) => self.waits.set((depth - 1, replaced)),
+        }
+    }
+}
+
+/// The worker that this thread is, if it is one of the pool with this address.
+#[inline]
+pub(crate) fn with_worker_of<R>(pool: usize, look: impl FnOnce(&Worker) -> R) -> Option<R> {
+    let current = CURRENT.with(Cell::get);
+    if current.is_null() {
+        return None;
+    }
+    // SAFETY: set by the thread's own worker, which outlives everything that runs here.
+    let worker = unsafe { &*current };
+    (Arc::as_ptr(&worker.shared) as usize == pool).then(|| look(worker))
+}
+
+/// Whether this thread is a worker of the pool with this address.
+pub(crate) fn is_of(pool: usize) -> bool {
+    with_worker_of(pool, |_| ()).is_some()
+}
+
+/// Runs, in the middle of another task, one that this worker waits for.
+pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
+    let current = CURRENT.with(Cell::get);
+    if !current.is_null() {
+        // SAFETY: as above.
+        unsafe { &*current }.local.counters.run_here.increment();
+    }
+    let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+}
+
+/// Tells the pool that this thread, if it is a worker, is going to block in `wait`, in a way that
+/// the pool cannot see: a spare thread takes its place until `wait` returns.
+///
+/// Whatever waits for something of this crate (a lock, a queue, a task) need not be told; this is for
+/// files, sockets and other people's locks.
+///
+/// ```
+/// use semaforo::tasks::{self, Pool};
+///
+/// let pool = Pool::builder().threads(1).build().unwrap();
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// let waits = pool.spawn(move || tasks::blocking(|| receiver.recv().unwrap()));
+/// pool.execute(move || sender.send(42).unwrap());
+/// assert_eq!(waits.wait().unwrap(), 42);
+/// ```
+pub fn blocking<T>(wait: impl FnOnce() -> T) -> T {
+    struct Ends(*const Worker);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            // SAFETY: the thread's own worker outlives everything that runs here.
+            unsafe { (*self.0).wait_begins_or_ends(false) };
+        }
+    }
+    let current = CURRENT.with(Cell::get);
+    let _ends = (!current.is_null()).then(|| {
+        // SAFETY: as above.
+        let worker = unsafe { &*current };
+        worker.wait_begins_or_ends(true);
+        Ends(current)
+    });
+    wait()
+}
