@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use super::countdown::Countdown;
 use super::executor::{Pool, Tokio};
 use super::one_lock::OneLock;
-use super::ours;
+use super::ours::Ours;
 use crate::measure::percentile;
 use crate::row::{Bar, Contestant, Row, Work};
 
 const BACKLOG: u64 = 100_000;
 const TASK: Duration = Duration::from_micros(10);
-const URGENT: usize = 0;
-const UNHURRIED: usize = 9;
+const URGENT: u32 = 0;
+const UNHURRIED: u32 = 9;
 
 /// Far enough apart that they do not wait for each other; the backlog outlasts them.
 const PROBES: u64 = 400;
@@ -47,27 +47,27 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn contestants(percent: usize) -> Vec<Contestant> {
-    let mut contestants = ours::latency(percent);
-    contestants.extend([
+    vec![
+        Contestant::ours(latency(Ours::stealing(), PROBES, percent)),
+        Contestant::sibling("strict", latency(Ours::strict(), PROBES, percent)),
         Contestant::peer("one-lock", latency(OneLock::start(), PROBES, percent)),
         Contestant::peer("tokio", measured_once(latency(Tokio, FEW_PROBES, percent)))
             .caveat("tokio has no priorities: an urgent task waits for its turn like any other"),
-    ]);
-    contestants
+    ]
 }
 
 /// Runs closures, those of smaller levels first.
 pub(super) trait Prioritized: Copy + Send + Sync + 'static {
-    fn execute_at(self, level: usize, task: impl FnOnce() + Send + 'static);
+    fn execute_at(self, level: u32, task: impl FnOnce() + Send + 'static);
 }
 
 impl Prioritized for Tokio {
-    fn execute_at(self, _level: usize, task: impl FnOnce() + Send + 'static) {
+    fn execute_at(self, _level: u32, task: impl FnOnce() + Send + 'static) {
         self.execute(task);
     }
 }
 
-pub(super) fn latency(pool: impl Prioritized, probes: u64, percent: usize) -> Work {
+fn latency(pool: impl Prioritized, probes: u64, percent: usize) -> Work {
     let (backlog, started) = (Countdown::new(), Countdown::new());
     Work::timed(move |_length| {
         let hurry = Arc::new(AtomicBool::new(false));

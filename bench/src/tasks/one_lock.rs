@@ -50,9 +50,9 @@ impl OneLock {
 }
 
 impl Prioritized for OneLock {
-    fn execute_at(self, level: usize, task: impl FnOnce() + Send + 'static) {
+    fn execute_at(self, level: u32, task: impl FnOnce() + Send + 'static) {
         let mut levels = self.0.levels.lock().expect("no task runs under the lock");
-        levels[level].push_back(Box::new(task));
+        levels[level as usize].push_back(Box::new(task));
         drop(levels);
         self.0.filled.notify_one();
     }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::countdown::{Countdown, counted_down};
 use super::executor::{AsyncExecutor, Executor, Pool, Tokio};
-use super::ours;
+use super::ours::Ours;
 use crate::row::{Bar, Contestant, Row, Work};
 
 /// Trips under way at the same time, as in tokio's shape.
@@ -21,27 +21,39 @@ pub(super) fn rows() -> Vec<Row> {
         Row::new(
             "ping-pong",
             "1 000 tasks, each starts another and exchanges a message with it, per pair",
-            || contestants(ours::ping_pong(), ping_pong(Tokio), ping_pong(AsyncExecutor::get())),
+            || {
+                contestants(
+                    ping_pong(Ours::stealing()),
+                    ping_pong(Tokio),
+                    ping_pong(AsyncExecutor::get()),
+                )
+            },
         )
         .bar(Bar::against("tokio", 1.1)),
         Row::new("chained-spawn", "a task starts the next, 1 000 times over, per task", || {
-            contestants(ours::chain(), chain(Tokio), chain(AsyncExecutor::get()))
+            contestants(chain(Ours::stealing()), chain(Tokio), chain(AsyncExecutor::get()))
         })
         .bar(Bar::against("tokio", 1.1)),
         Row::new("yield-many", "200 tasks yield 1 000 times each, per yield", || {
-            contestants(ours::yield_many(), yield_many(Tokio), yield_many(AsyncExecutor::get()))
+            contestants(
+                yield_many(Ours::stealing()),
+                yield_many(Tokio),
+                yield_many(AsyncExecutor::get()),
+            )
         })
         .bar(Bar::against("tokio", 1.1)),
     ]
 }
 
-fn contestants(mut ours: Vec<Contestant>, tokio: Work, async_executor: Work) -> Vec<Contestant> {
-    ours.push(Contestant::peer("tokio", tokio));
-    ours.push(Contestant::peer("async-executor", async_executor));
-    ours
+fn contestants(ours: Work, tokio: Work, async_executor: Work) -> Vec<Contestant> {
+    vec![
+        Contestant::ours(ours),
+        Contestant::peer("tokio", tokio),
+        Contestant::peer("async-executor", async_executor),
+    ]
 }
 
-pub(super) fn ping_pong(executor: impl Executor) -> Work {
+fn ping_pong(executor: impl Executor) -> Work {
     counted_down(PINGS, PINGS, move |countdown| {
         executor.execute(move || {
             for _ in 0..PINGS {
@@ -61,7 +73,7 @@ pub(super) fn ping_pong(executor: impl Executor) -> Work {
     })
 }
 
-pub(super) fn chain(pool: impl Pool) -> Work {
+fn chain(pool: impl Pool) -> Work {
     counted_down(1, LINKS, move |countdown| link(pool, countdown, LINKS))
 }
 
@@ -72,7 +84,7 @@ fn link(pool: impl Pool, countdown: &'static Countdown, links: u64) {
     }
 }
 
-pub(super) fn yield_many<E: Executor>(executor: E) -> Work {
+fn yield_many<E: Executor>(executor: E) -> Work {
     counted_down(YIELDING, YIELDING * YIELDS, move |countdown| {
         for _ in 0..YIELDING {
             executor.execute_future(async move {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::executor::{AsyncExecutor, Executor, Rayon, Tokio};
-use super::ours;
+use super::ours::Ours;
 use crate::measure::percentile;
 use crate::row::{Bar, Contestant, Row, Work};
 
@@ -57,14 +57,13 @@ fn rows_of(Case { names, task, async_fn, task_in_csharp }: Case) -> [Row; 2] {
             "a search among so many names as a task that is joined from outside, to the plain call",
             move || {
                 let prices = price_list(names);
-                let mut contestants = ours::search_as_a_task(prices);
-                contestants.extend([
+                vec![
+                    Contestant::ours(as_a_task(Ours::stealing(), prices)),
                     Contestant::peer("tokio", as_a_task(Tokio, prices)),
                     Contestant::peer("async-executor", as_a_task(AsyncExecutor::get(), prices)),
                     Contestant::peer("rayon", in_a_scope(prices)),
                     in_csharp(task_in_csharp),
-                ]);
-                contestants
+                ]
             },
         )
         .unit("ratio")
@@ -74,12 +73,11 @@ fn rows_of(Case { names, task, async_fn, task_in_csharp }: Case) -> [Row; 2] {
             "the same as an async function that never waits, awaited in a task, to the plain call",
             move || {
                 let prices = price_list(names);
-                let mut contestants = ours::search_as_an_async_function(prices);
-                contestants.extend([
+                vec![
+                    Contestant::ours(as_an_async_function(Ours::stealing(), prices)),
                     Contestant::peer("tokio", as_an_async_function(Tokio, prices)),
                     in_csharp(ASYNC_IN_CSHARP),
-                ]);
-                contestants
+                ]
             },
         )
         .unit("ratio")
@@ -91,7 +89,7 @@ fn in_csharp(ratio: f64) -> Contestant {
     Contestant::beside("csharp", Work::Known(ratio)).caveat(ANOTHER_MACHINE)
 }
 
-pub(super) struct Price {
+struct Price {
     name: String,
     price: f64,
 }
@@ -117,7 +115,7 @@ async fn search_without_waiting(prices: &[Price], name: &str) -> Option<f64> {
     search(prices, name)
 }
 
-pub(super) fn as_a_task(executor: impl Executor, prices: &'static [Price]) -> Work {
+fn as_a_task(executor: impl Executor, prices: &'static [Price]) -> Work {
     let name = last_name(prices);
     to_the_plain_call(prices, move || {
         executor.wait(executor.spawn(move || search(black_box(prices), name)))
@@ -150,7 +148,7 @@ fn to_the_plain_call(prices: &'static [Price], other: impl Fn() -> Option<f64> +
     })
 }
 
-pub(super) fn as_an_async_function(executor: impl Executor, prices: &'static [Price]) -> Work {
+fn as_an_async_function(executor: impl Executor, prices: &'static [Price]) -> Work {
     let name = last_name(prices);
     Work::counted(move |pairs| {
         executor.wait(executor.spawn_future(async move {

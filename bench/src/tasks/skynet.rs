@@ -8,7 +8,7 @@ use std::pin::Pin;
 use rayon::prelude::*;
 
 use super::executor::{Executor, Rayon, Tokio};
-use super::ours;
+use super::ours::{self, Ours};
 use crate::measure::Plan;
 use crate::row::{Bar, Contestant, Row, Work};
 use crate::workload::milliseconds;
@@ -27,8 +27,9 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
 }
 
 fn contestants() -> Vec<Contestant> {
-    let mut contestants = ours::skynet();
-    contestants.extend([
+    vec![
+        Contestant::ours(ours::skynet_in_scopes(Ours::stealing())),
+        Contestant::sibling("awaited", awaited_by(Ours::stealing())),
         Contestant::peer("rayon-scope", summed(|| Rayon.pool().install(|| in_scopes(0, LEAVES)))),
         Contestant::peer(
             "rayon-par-iter",
@@ -38,8 +39,7 @@ fn contestants() -> Vec<Contestant> {
             "rayon's par_iter makes a job only of what is stolen; the others, one of every leaf",
         ),
         Contestant::peer("tokio", awaited_by(Tokio)),
-    ]);
-    contestants
+    ]
 }
 
 pub(super) fn summed(skynet: impl Fn() -> u64 + 'static) -> Work {
@@ -47,7 +47,7 @@ pub(super) fn summed(skynet: impl Fn() -> u64 + 'static) -> Work {
 }
 
 /// Every leaf is a task, as in the original.
-pub(super) fn awaited_by<E: Executor>(executor: E) -> Work {
+fn awaited_by<E: Executor>(executor: E) -> Work {
     summed(move || executor.wait(executor.spawn_future(awaited(executor, 0, LEAVES))))
 }
 

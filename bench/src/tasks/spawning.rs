@@ -2,7 +2,7 @@
 
 use super::countdown::{Countdown, counted_down};
 use super::executor::{AsyncExecutor, AsyncStaticExecutor, Executor, Pool, Rayon, Tokio};
-use super::ours;
+use super::ours::{self, Ours};
 use crate::java;
 use crate::measure::Plan;
 use crate::row::{Bar, Contestant, Row, Work};
@@ -43,30 +43,35 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
 }
 
 fn with_handles_outside() -> Vec<Contestant> {
-    let mut contestants = ours::spawn_outside();
-    contestants.extend([
+    let mut contestants = vec![
+        Contestant::ours(outside(Ours::stealing())),
+        Contestant::sibling("strict", outside(Ours::strict())),
         Contestant::peer("async-executor", outside(AsyncExecutor::get())),
         Contestant::peer("async-executor-static", outside(AsyncStaticExecutor::get())),
         Contestant::peer("tokio", outside(Tokio)),
-    ]);
+    ];
     contestants.extend(java::whole("java-forkjoin", "tasks-outside", TASKS));
     contestants
 }
 
 fn with_handles_in_a_worker() -> Vec<Contestant> {
-    let mut contestants = ours::spawn_in_a_worker();
-    contestants.extend([
+    let mut contestants = vec![
+        Contestant::ours(in_a_worker(Ours::stealing())),
+        Contestant::sibling("blocking", blocking_in_a_worker(Ours::stealing())),
+        Contestant::sibling("strict", in_a_worker(Ours::strict())),
         Contestant::peer("async-executor", in_a_worker(AsyncExecutor::get())),
         Contestant::peer("async-executor-static", in_a_worker(AsyncStaticExecutor::get())),
         Contestant::peer("tokio", in_a_worker(Tokio)),
-    ]);
+    ];
     contestants.extend(java::whole("java-forkjoin", "tasks-worker", TASKS));
     contestants
 }
 
 fn without_handles_outside() -> Vec<Contestant> {
-    let mut contestants = ours::execute_outside();
-    contestants.extend([
+    vec![
+        Contestant::ours(executed_outside(Ours::stealing())),
+        Contestant::sibling("scope", ours::scope_outside(Ours::stealing())),
+        Contestant::sibling("strict", executed_outside(Ours::strict())),
         Contestant::peer("rayon-spawn", executed_outside(Rayon)),
         Contestant::peer(
             "rayon-scope",
@@ -78,13 +83,14 @@ fn without_handles_outside() -> Vec<Contestant> {
                 });
             }),
         ),
-    ]);
-    contestants
+    ]
 }
 
 fn without_handles_in_a_worker() -> Vec<Contestant> {
-    let mut contestants = ours::execute_in_a_worker();
-    contestants.extend([
+    vec![
+        Contestant::ours(executed_in_a_worker(Ours::stealing())),
+        Contestant::sibling("scope", ours::scope_in_a_worker(Ours::stealing())),
+        Contestant::sibling("strict", executed_in_a_worker(Ours::strict())),
         Contestant::peer("rayon-spawn", executed_in_a_worker(Rayon)),
         Contestant::peer(
             "rayon-scope",
@@ -96,18 +102,25 @@ fn without_handles_in_a_worker() -> Vec<Contestant> {
                 });
             }),
         ),
-    ]);
-    contestants
+    ]
 }
 
-pub(super) fn outside(executor: impl Executor) -> Work {
+fn outside(executor: impl Executor) -> Work {
     whole(TASKS, move || executor.wait_for_all(spawned(executor)))
 }
 
-pub(super) fn in_a_worker<E: Executor>(executor: E) -> Work {
+fn in_a_worker<E: Executor>(executor: E) -> Work {
     whole(TASKS, move || {
         let root = async move { E::join_all(spawned(executor)).await };
         executor.wait(executor.spawn_future(root));
+    })
+}
+
+/// Joined by a closure that blocks its worker, instead of a future.
+fn blocking_in_a_worker(executor: impl Executor) -> Work {
+    whole(TASKS, move || {
+        let root = move || executor.wait_for_all(spawned(executor));
+        executor.wait(executor.spawn(root));
     })
 }
 
@@ -115,11 +128,11 @@ fn spawned<E: Executor>(executor: E) -> Vec<E::Handle<()>> {
     (0..TASKS).map(|_| executor.spawn(|| ())).collect()
 }
 
-pub(super) fn executed_outside(pool: impl Pool) -> Work {
+fn executed_outside(pool: impl Pool) -> Work {
     counted_down(TASKS, TASKS, move |countdown| executed(pool, countdown))
 }
 
-pub(super) fn executed_in_a_worker(pool: impl Pool) -> Work {
+fn executed_in_a_worker(pool: impl Pool) -> Work {
     counted_down(TASKS, TASKS, move |countdown| pool.execute(move || executed(pool, countdown)))
 }
 
