@@ -87,9 +87,13 @@ fn group_by() -> Vec<Contestant> {
 }
 
 fn grouped(sales: &[Sale]) -> Groups<'_> {
-    let mut groups = Groups::new();
-    for sale in sales {
-        groups.entry(sale.customer).or_default().push(sale);
+    by_customer(sales, |sale| sale.customer)
+}
+
+fn by_customer<R>(rows: &[R], customer: impl Fn(&R) -> u32) -> HashMap<u32, Vec<&R>> {
+    let mut groups = HashMap::<u32, Vec<&R>>::new();
+    for row in rows {
+        groups.entry(customer(row)).or_default().push(row);
     }
     groups
 }
@@ -120,14 +124,6 @@ fn join() -> Vec<Contestant> {
     contestants
 }
 
-fn by_customer(addresses: &[Address]) -> HashMap<u32, Vec<&Address>> {
-    let mut by_customer = HashMap::<u32, Vec<&Address>>::new();
-    for address in addresses {
-        by_customer.entry(address.customer).or_default().push(address);
-    }
-    by_customer
-}
-
 fn deliveries<'index>(
     sale: &'index Sale,
     addresses: &'index HashMap<u32, Vec<&Address>>,
@@ -137,12 +133,12 @@ fn deliveries<'index>(
 }
 
 fn joined(sales: &[Sale], addresses: &[Address]) -> Vec<Delivery> {
-    let addresses = by_customer(addresses);
+    let addresses = by_customer(addresses, |address| address.customer);
     sales.iter().flat_map(|sale| deliveries(sale, &addresses)).collect()
 }
 
 fn joined_on_rayon(sales: &[Sale], addresses: &[Address]) -> Vec<Delivery> {
-    let addresses = by_customer(addresses);
+    let addresses = by_customer(addresses, |address| address.customer);
     sales.par_iter().flat_map_iter(|sale| deliveries(sale, &addresses)).collect()
 }
 

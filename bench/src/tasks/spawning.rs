@@ -58,7 +58,6 @@ fn with_handles_in_a_worker() -> Vec<Contestant> {
     let mut contestants = vec![
         Contestant::ours(in_a_worker(Ours::stealing())),
         Contestant::sibling("blocking", blocking_in_a_worker(Ours::stealing())),
-        Contestant::sibling("strict", in_a_worker(Ours::strict())),
         Contestant::peer("async-executor", in_a_worker(AsyncExecutor::get())),
         Contestant::peer("async-executor-static", in_a_worker(AsyncStaticExecutor::get())),
         Contestant::peer("tokio", in_a_worker(Tokio)),
@@ -71,18 +70,8 @@ fn without_handles_outside() -> Vec<Contestant> {
     vec![
         Contestant::ours(executed_outside(Ours::stealing())),
         Contestant::sibling("scope", ours::scope_outside(Ours::stealing())),
-        Contestant::sibling("strict", executed_outside(Ours::strict())),
         Contestant::peer("rayon-spawn", executed_outside(Rayon)),
-        Contestant::peer(
-            "rayon-scope",
-            whole(TASKS, || {
-                Rayon.pool().in_place_scope(|scope| {
-                    for _ in 0..TASKS {
-                        scope.spawn(|_| ());
-                    }
-                });
-            }),
-        ),
+        Contestant::peer("rayon-scope", whole(TASKS, || Rayon.pool().in_place_scope(empty_jobs))),
     ]
 }
 
@@ -90,18 +79,8 @@ fn without_handles_in_a_worker() -> Vec<Contestant> {
     vec![
         Contestant::ours(executed_in_a_worker(Ours::stealing())),
         Contestant::sibling("scope", ours::scope_in_a_worker(Ours::stealing())),
-        Contestant::sibling("strict", executed_in_a_worker(Ours::strict())),
         Contestant::peer("rayon-spawn", executed_in_a_worker(Rayon)),
-        Contestant::peer(
-            "rayon-scope",
-            whole(TASKS, || {
-                Rayon.pool().scope(|scope| {
-                    for _ in 0..TASKS {
-                        scope.spawn(|_| ());
-                    }
-                });
-            }),
-        ),
+        Contestant::peer("rayon-scope", whole(TASKS, || Rayon.pool().scope(empty_jobs))),
     ]
 }
 
@@ -134,6 +113,12 @@ fn executed_outside(pool: impl Pool) -> Work {
 
 fn executed_in_a_worker(pool: impl Pool) -> Work {
     counted_down(TASKS, TASKS, move |countdown| pool.execute(move || executed(pool, countdown)))
+}
+
+fn empty_jobs(scope: &rayon::Scope<'_>) {
+    for _ in 0..TASKS {
+        scope.spawn(|_| ());
+    }
 }
 
 fn executed(pool: impl Pool, countdown: &'static Countdown) {
