@@ -175,7 +175,7 @@ fn a_future_against_cancelling() {
 fn a_forgotten_future_against_the_end() {
     explore_within(2, || {
         let pool = pool(1, 0);
-        let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let kept = Arc::new(std::sync::Mutex::new(None));
         let keeps = Arc::clone(&kept);
         let handle = pool.spawn_future(std::future::poll_fn(move |context| {
             *keeps.lock().unwrap() = Some(context.waker().clone());

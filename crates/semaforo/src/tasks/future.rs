@@ -33,7 +33,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl<F: Future, S: Scheduler> Polled<F, S> {
     fn dismiss(&self) {
-        let number = self.adopted.swap(UNKNOWN, Ordering::Relaxed);
+        let number = self.adopted.swap(UNKNOWN, Ordering::AcqRel);
         if number != UNKNOWN {
             self.scheduler.dismiss(number);
         }
@@ -64,7 +64,11 @@ where
         });
         let weak = Arc::downgrade(&task);
         if let Some(number) = task.scheduler.adopt(weak) {
-            task.adopted.store(number, Ordering::Relaxed);
+            task.adopted.swap(number, Ordering::AcqRel);
+            if task.joint.head.is_finished() {
+                // Cancelled with all others of the pool, before anybody knew its number.
+                task.dismiss();
+            }
         }
         task
     }

@@ -76,9 +76,11 @@ impl Worker {
             self.run(task);
             searching = false;
         }
+        // Those that it has cancelled as the pool ended.
+        self.settle_departures();
         on_sleep(None);
         CURRENT.with(|current| current.set(ptr::null()));
-        self.shared.leave(self.index, self.spare);
+        self.shared.leave();
     }
 
     #[inline]
@@ -116,8 +118,9 @@ impl Worker {
         let mut looks = 0;
         loop {
             if self.spare && rest.has_surplus() {
-                if searching {
-                    rest.end_search();
+                if searching && rest.end_search() {
+                    // Somebody else has to find what it was woken for.
+                    self.shared.wake_if_needed();
                 }
                 if !self.retire() {
                     return Next::End;
@@ -181,7 +184,7 @@ impl Worker {
             return false;
         }
         let woken = self.parker.park(Some(now() + RETIREMENT));
-        if self.shared.has_ended() || !woken && rest.quit(&self.parker) {
+        if self.shared.has_ended() || !woken && rest.quit(&self.parker, self.index) {
             return false;
         }
         if !woken {
@@ -254,6 +257,8 @@ impl Worker {
         }
         if stolen.is_some() {
             self.local.counters.steals.increment();
+            // Nobody could see the rest of the loot on its way here.
+            self.shared.wake_if_needed();
         }
         stolen
     }
@@ -279,7 +284,6 @@ impl Worker {
                 let replaced = rest.leave_place();
                 self.waits.set((1, replaced));
                 if replaced {
-                    fence(Ordering::SeqCst);
                     self.shared.wake_if_needed();
                 }
             }
