@@ -163,6 +163,11 @@ impl Rest {
     /// A worker is going to wait in the middle of a task. True if it has left a place.
     pub(crate) fn leave_place(&self) -> bool {
         let mut inside = self.inside();
+        if self.has_surplus() {
+            // The spare thread that was to retire stands in for this one.
+            self.surplus.fetch_sub(1, Ordering::Relaxed);
+            return true;
+        }
         if inside.spares == self.spares_at_most {
             return false;
         }

@@ -10,7 +10,7 @@ use super::metrics::{LevelMetrics, Metrics};
 use super::registry::Registry;
 use super::rest::{Rest, Woken};
 use super::scheduler::Scheduled;
-use super::worker::{Worker, with_worker_of};
+use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{AtomicU32, Mutex, Ordering, fence};
 use crate::synchronizer::Synchronizer;
@@ -250,7 +250,7 @@ impl Shared {
     pub(crate) fn refusal(&self) -> Option<u32> {
         match self.phase.load(Ordering::Relaxed) {
             phase::OPEN => None,
-            phase::DRAINING if super::worker::is_of(std::ptr::from_ref(self) as usize) => None,
+            phase::DRAINING if worker::is_of(std::ptr::from_ref(self) as usize) => None,
             _ => Some(state::SHUT_DOWN),
         }
     }
@@ -314,6 +314,8 @@ impl Shared {
         for local in self.locals() {
             std::iter::from_fn(|| local.pop_oldest()).for_each(cancel);
         }
+        // Whoever waits for them does not wait for what else this thread has to do.
+        worker::settle_departures();
     }
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
