@@ -32,6 +32,7 @@ public final class Peers {
         Map<String, Row> rows = new HashMap<>();
         rows.putAll(SyncPeers.rows());
         rows.putAll(QueuePeers.rows());
+        rows.putAll(TasksPeers.rows());
 
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = requests.readLine()) != null; ) {

@@ -7,7 +7,7 @@ use lexopt::prelude::*;
 
 use crate::measure::Plan;
 use crate::row::Row;
-use crate::{queue, sync};
+use crate::{query, queue, sync, tasks};
 
 pub(crate) const USAGE: &str = "\
 usage: bench AREA [--quick] [--only SUBSTRING] [--json FILE] [--list]
@@ -15,6 +15,8 @@ usage: bench AREA [--quick] [--only SUBSTRING] [--json FILE] [--list]
 areas:
   sync              semaphores, mutexes, read-write locks
   queue             queues, transfers, barriers, exchanger, phaser
+  tasks             spawning and joining, priorities, skynet, a search as a task
+  query             matrix multiplication, filter and sum, group, join, order
 
 options:
   --quick           fewer and shorter samples: under 40 s for all rows
@@ -23,13 +25,15 @@ options:
   --list            name the rows and stop
   --help            show this and stop";
 
-const AREAS: &str = "there are: sync, queue";
+const AREAS: &str = "there are: sync, queue, tasks, query";
 
 /// The rows of an area, by its name on the command line.
-fn rows_of(area: &str) -> Result<Vec<Row>, String> {
+fn rows_of(area: &str, plan: &Plan) -> Result<Vec<Row>, String> {
     match area {
         "sync" => Ok(sync::rows()),
         "queue" => Ok(queue::rows()),
+        "tasks" => Ok(tasks::rows(plan)),
+        "query" => Ok(query::rows(plan)),
         unknown => Err(format!("there is no area {unknown:?}; {AREAS}")),
     }
 }
@@ -61,13 +65,13 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
         }
     }
 
-    let rows = selected(area.ok_or_else(|| format!("which area? {AREAS}"))?, only)?;
+    let plan = if quick { Plan::quick() } else { Plan::thorough() };
+    let rows = selected(area.ok_or_else(|| format!("which area? {AREAS}"))?, only, &plan)?;
     if list {
         return Ok(Command::List(rows));
     }
     // Opened before the first measurement: a mistyped path should not cost a run.
     let json = json.map(|path| create(Path::new(&path))).transpose()?;
-    let plan = if quick { Plan::quick() } else { Plan::thorough() };
     Ok(Command::Run(Run { rows, plan, json }))
 }
 
@@ -76,8 +80,8 @@ fn text_after(option: &str, parser: &mut lexopt::Parser) -> Result<String, Strin
     value.into_string().map_err(|value| format!("{option} {value:?} is not valid UTF-8"))
 }
 
-fn selected(area: String, only: Option<String>) -> Result<Vec<Row>, String> {
-    let mut rows = rows_of(&area)?;
+fn selected(area: String, only: Option<String>, plan: &Plan) -> Result<Vec<Row>, String> {
+    let mut rows = rows_of(&area, plan)?;
     if let Some(part) = only {
         rows.retain(|row| row.id.contains(&part));
         if rows.is_empty() {

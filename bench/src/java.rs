@@ -13,10 +13,11 @@ use std::time::Duration;
 use crate::placement::Placement;
 use crate::row::{Contestant, Work};
 
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 4] = [
     ("Peers.java", include_str!("../java/Peers.java")),
     ("SyncPeers.java", include_str!("../java/SyncPeers.java")),
     ("QueuePeers.java", include_str!("../java/QueuePeers.java")),
+    ("TasksPeers.java", include_str!("../java/TasksPeers.java")),
 ];
 const CLASS: &str = "Peers";
 
@@ -29,6 +30,7 @@ const WARM_UP: Duration = Duration::from_millis(15);
 const WARM_UP_REST: Duration = Duration::from_millis(5);
 const WARM_UPS: usize = 12;
 const WARM_UP_OPERATIONS: u64 = 400_000;
+const WARM_UPS_OF_A_WHOLE: usize = 4;
 
 /// Started by the first row that has a Java peer.
 static JAVA: OnceLock<Result<Mutex<Java>, String>> = OnceLock::new();
@@ -39,6 +41,18 @@ pub(crate) fn counted(name: &'static str, row: &'static str) -> Option<Contestan
     let sample = move |operations: u64| lock(java).sample(row, operations);
     sample(WARM_UP_OPERATIONS);
     Some(Contestant::peer(name, Work::counted(sample)))
+}
+
+/// A peer that does so many operations at a time, no fewer; none without Java.
+pub(crate) fn whole(name: &'static str, row: &'static str, operations: u64) -> Option<Contestant> {
+    let java = started()?;
+    let sample = move || lock(java).sample(row, operations);
+    for _ in 0..WARM_UPS_OF_A_WHOLE {
+        sample();
+    }
+    let samples =
+        move |repetitions| (0..repetitions).map(|_| sample()).sum::<f64>() / repetitions as f64;
+    Some(Contestant::peer(name, Work::counted(samples)))
 }
 
 /// A peer with two threads that work for a given time; none without Java.

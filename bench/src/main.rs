@@ -8,10 +8,12 @@ mod arguments;
 mod java;
 mod measure;
 mod placement;
+mod query;
 mod queue;
 mod report;
 mod row;
 mod sync;
+mod tasks;
 mod workload;
 
 use std::process::ExitCode;

@@ -14,15 +14,22 @@ const MOST_OPERATIONS: u64 = 1 << 28;
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) sample: Duration,
+    /// Whether work that takes seconds should be cut down.
+    pub(crate) quick: bool,
 }
 
 impl Plan {
     pub(crate) fn thorough() -> Plan {
-        Plan { rounds: 15, sample: Duration::from_millis(30) }
+        Plan { rounds: 15, sample: Duration::from_millis(30), quick: false }
     }
 
     pub(crate) fn quick() -> Plan {
-        Plan { rounds: 9, sample: Duration::from_millis(7) }
+        Plan { rounds: 9, sample: Duration::from_millis(7), quick: true }
+    }
+
+    /// As many rounds as there is time for if a sample takes a good part of a second.
+    pub(crate) fn few_rounds(&self) -> usize {
+        self.rounds / 3
     }
 }
 
@@ -139,7 +146,7 @@ fn scaled(operations: u64, took: Duration, length: Duration) -> u64 {
 }
 
 /// Not a number if there are no samples: nobody may look fast for want of a figure.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last * percent + 50) / 100).copied().unwrap_or(f64::NAN)
 }
@@ -173,7 +180,7 @@ mod tests {
                 Contestant::peer("at-once", Work::counted(|_| f64::INFINITY)),
             ]
         });
-        let plan = Plan { rounds: 3, sample: Duration::from_micros(1) };
+        let plan = Plan { rounds: 3, sample: Duration::from_micros(1), quick: true };
         let figures = run(&row, &plan).figures;
         let hung: Vec<bool> = figures.iter().map(|figure| figure.hung).collect();
         assert_eq!(hung, [false, true, true]);
@@ -191,7 +198,7 @@ mod tests {
                 Contestant::peer("peer", Work::Known(1.0)),
             ]
         });
-        let plan = Plan { rounds: 3, sample: Duration::from_micros(1) };
+        let plan = Plan { rounds: 3, sample: Duration::from_micros(1), quick: true };
         let medians: Vec<f64> =
             run(&row, &plan).figures.iter().map(|figure| figure.median).collect();
         assert_eq!(medians, [3.0, 2.0, 1.0]);

@@ -45,8 +45,8 @@ impl Table {
             "{:name_width$}  {:5}  {:>7}  {:>15}  {:>6}  {:BAR_WIDTH$}  {}",
             outcome.row.id,
             outcome.row.unit,
-            compact(ours.median),
-            ours.spread_in_words(),
+            ours.map_or("-".into(), |ours| compact(ours.median)),
+            ours.map_or("-".into(), Figure::spread_in_words),
             outcome.ratio_to_best().map_or("-".into(), |ratio| format!("{ratio:.2}")),
             outcome.verdict().map_or("-".into(), |verdict| verdict.in_words()),
             outcome.others_in_words(),
@@ -135,9 +135,9 @@ impl Figure {
 }
 
 impl Outcome<'_> {
-    fn ours(&self) -> &Figure {
-        let ours = self.figures.iter().find(|figure| figure.side == Side::Ours);
-        ours.expect("every row has a contestant of ours")
+    /// None where ours is still to be written.
+    fn ours(&self) -> Option<&Figure> {
+        self.of(Side::Ours).next()
     }
 
     fn of(&self, side: Side) -> impl Iterator<Item = &Figure> {
@@ -146,18 +146,22 @@ impl Outcome<'_> {
 
     /// None where ours has no peer.
     fn ratio_to_best(&self) -> Option<f64> {
-        Some(self.ours().median / best(self.of(Side::Peer))?.median)
+        Some(self.ours()?.median / best(self.of(Side::Peer))?.median)
     }
 
-    /// None where the row has no bar, or the peer it names is not there.
+    /// None where the row has no bar, or the peer it names is not there or not fast enough.
     fn verdict(&self) -> Option<Verdict> {
         let bar = self.row.bar.as_ref()?;
         let (against, figure) = match bar.against {
-            Against::Limit(figure) => (format!("{figure} {}", self.row.unit), figure),
+            Against::Limit(figure) => self.limit(figure),
+            Against::LimitReachedBy(name, figure) => {
+                let (_, reached) = self.standard(&[name])?;
+                (reached <= figure).then(|| self.limit(figure))?
+            }
             Against::Contestant(name) => self.standard(&[name])?,
             Against::BestOf(names) => self.standard(names)?,
         };
-        let ours = self.ours();
+        let ours = self.ours()?;
         let ratio = ours.median / figure;
         let spread =
             bar.spread.map(|at_most| (at_most, ours.ninetieth_percentile / ours.tenth_percentile));
@@ -167,18 +171,22 @@ impl Outcome<'_> {
         Some(Verdict { against, at_most: bar.at_most, ratio, spread, met })
     }
 
+    fn limit(&self, figure: f64) -> (String, f64) {
+        (format!("{figure} {}", self.row.unit), figure)
+    }
+
     fn standard(&self, names: &[&str]) -> Option<(String, f64)> {
         let best = best(self.figures.iter().filter(|figure| names.contains(&figure.name)))?;
         Some((best.name.to_owned(), best.median))
     }
 
     fn others_in_words(&self) -> String {
-        let peers: Vec<String> = self.of(Side::Peer).map(Figure::in_words).collect();
-        let siblings: Vec<String> = self.of(Side::Sibling).map(Figure::in_words).collect();
-        match siblings.is_empty() {
-            true => peers.join(", "),
-            false => format!("{}; also ours: {}", peers.join(", "), siblings.join(", ")),
-        }
+        let groups = [("", Side::Peer), ("also ours: ", Side::Sibling), ("beside: ", Side::Beside)];
+        let groups = groups.into_iter().filter_map(|(title, side)| {
+            let figures: Vec<String> = self.of(side).map(Figure::in_words).collect();
+            (!figures.is_empty()).then(|| format!("{title}{}", figures.join(", ")))
+        });
+        groups.collect::<Vec<_>>().join("; ")
     }
 
     fn to_json(&self) -> Value {
@@ -189,8 +197,8 @@ impl Outcome<'_> {
         let mut row = json!({
             "id": self.row.id,
             "unit": self.row.unit,
-            "ours": rounded(ours.median),
-            "spread": [rounded(ours.tenth_percentile), rounded(ours.ninetieth_percentile)],
+            "ours": ours.map(|ours| rounded(ours.median)),
+            "spread": ours.map(|ours| [ours.tenth_percentile, ours.ninetieth_percentile].map(rounded)),
             "peers": medians(Side::Peer),
             "ratio_to_best": self.ratio_to_best().map(rounded),
         });
@@ -198,9 +206,11 @@ impl Outcome<'_> {
         if let Some(verdict) = self.verdict() {
             row["bar"] = verdict.to_json();
         }
-        let siblings = medians(Side::Sibling);
-        if !siblings.is_empty() {
-            row["also_ours"] = siblings.into();
+        for (key, side) in [("also_ours", Side::Sibling), ("beside", Side::Beside)] {
+            let others = medians(side);
+            if !others.is_empty() {
+                row[key] = others.into();
+            }
         }
         let hung = self.figures.iter().filter(|figure| figure.hung).map(|figure| figure.name);
         let hung: Vec<&str> = hung.collect();
@@ -227,6 +237,8 @@ fn widest<'row>(names: impl Iterator<Item = &'row str>) -> usize {
 fn compact(figure: f64) -> String {
     if figure.is_nan() {
         "-".into()
+    } else if figure < 10.0 && figure.fract() != 0.0 {
+        format!("{figure:.2}")
     } else if figure < 100.0 && figure.fract() != 0.0 {
         format!("{figure:.1}")
     } else {

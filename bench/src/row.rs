@@ -60,6 +60,8 @@ pub(crate) enum Side {
     /// Another of ours, shown for comparison.
     Sibling,
     Peer,
+    /// Not the same work, or not from this run: shown, but never the best peer.
+    Beside,
 }
 
 impl Contestant {
@@ -73,6 +75,10 @@ impl Contestant {
 
     pub(crate) fn peer(name: &'static str, work: Work) -> Contestant {
         Contestant { name, side: Side::Peer, work, caveat: None }
+    }
+
+    pub(crate) fn beside(name: &'static str, work: Work) -> Contestant {
+        Contestant { name, side: Side::Beside, work, caveat: None }
     }
 
     pub(crate) fn caveat(self, caveat: &'static str) -> Contestant {
@@ -116,6 +122,8 @@ pub(crate) enum Against {
     BestOf(&'static [&'static str]),
     /// A figure in the row's unit.
     Limit(f64),
+    /// The same, where this contestant stays within it; else the machine does not allow it.
+    LimitReachedBy(&'static str, f64),
 }
 
 impl Bar {
@@ -129,6 +137,10 @@ impl Bar {
 
     pub(crate) fn limit(figure: f64) -> Bar {
         Bar { against: Against::Limit(figure), at_most: 1.0, spread: None }
+    }
+
+    pub(crate) fn limit_reached_by(name: &'static str, figure: f64) -> Bar {
+        Bar { against: Against::LimitReachedBy(name, figure), at_most: 1.0, spread: None }
     }
 
     pub(crate) fn spread_within(self, spread: f64) -> Bar {

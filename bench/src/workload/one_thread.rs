@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::settle;
+use super::{settle, whole};
 use crate::row::Work;
 
 /// Repeats an operation that always goes through at once.
@@ -38,15 +38,11 @@ pub(crate) fn fill_and_empty<P: 'static>(
     take: impl Fn(&'static P) -> u64 + 'static,
 ) -> Work {
     let primitive = settle(primitive);
-    Work::counted(move |operations| {
-        let begin = Instant::now();
-        for _ in 0..operations {
-            (0..items).for_each(|number| put(black_box(primitive), number));
-            (0..items).for_each(|_| {
-                black_box(take(black_box(primitive)));
-            });
-        }
-        begin.elapsed().as_nanos() as f64 / (operations * items) as f64
+    whole(items, move || {
+        (0..items).for_each(|number| put(black_box(primitive), number));
+        (0..items).for_each(|_| {
+            black_box(take(black_box(primitive)));
+        });
     })
 }
 

@@ -12,11 +12,11 @@ use tokio::time::timeout;
 use super::settle;
 use crate::row::Work;
 
-const WORKERS: usize = 2;
+pub(crate) const WORKERS: usize = 2;
 const CROWD: u64 = 64;
 
 /// One runtime for all rows: its idle workers sleep while others are measured.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let built = Builder::new_multi_thread().worker_threads(WORKERS).build();
     built.expect("the system allows two more threads")
 });

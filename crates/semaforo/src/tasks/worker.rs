@@ -39,7 +39,7 @@ constant_thread_local! {
 const FAIRNESS: u32 = 61;
 /// How often a worker looks again before it yields, and how often it yields before it sleeps.
 const LOOKS: u32 = if MODELLED { 0 } else { 20 };
-const YIELDS: u32 = if MODELLED { 0 } else { 10 };
+const YIELDS: u32 = if MODELLED { 0 } else { 60 };
 /// How long a spare thread that nobody needs waits before it ends.
 const RETIREMENT: Duration = Duration::from_secs(1);
 

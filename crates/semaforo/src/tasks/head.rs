@@ -1,0 +1,106 @@
+//! What every task has.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::number::next_id;
+use super::ticks::ticks;
+use crate::primitive::{AtomicU32, AtomicU64, Ordering};
+use crate::wait::cancel::CancelToken;
+use crate::wait::wake;
+
+/// The bits of a task's state.
+///
+/// | bit | set by | means |
+/// |---|---|---|
+/// | `STARTED` | whoever begins a call | the work is the setter's, nobody else's; for futures: it is being polled |
+/// | `SCHEDULED` | whoever wakes a future | it is in a queue, or will be when its poll returns |
+/// | `DONE` | whoever started it | the outcome is there; nothing of the task runs any more |
+/// | `CANCELLED` | the canceller, unless `DONE` | joiners need not wait; the outcome is nobody's |
+/// | `SHUT_DOWN` | the canceller | why it was cancelled |
+/// | `DETACHED` | the handle, as it goes | whoever sets `DONE` drops the outcome |
+/// | `JOINER` | the handle | it has left a waker; taken away only by the handle, unless `DONE` |
+/// | `WATCHED` | the handle | somebody may wait at the gate |
+/// | `POLLED` | whoever polls a future first | it is no newcomer in the queue that it joins |
+/// | `FAIR`, `LONG_RUNNING` | whoever starts it | how it was started |
+pub(crate) mod state {
+    pub(crate) const STARTED: u32 = 1;
+    pub(crate) const SCHEDULED: u32 = 1 << 1;
+    pub(crate) const DONE: u32 = 1 << 2;
+    pub(crate) const CANCELLED: u32 = 1 << 3;
+    pub(crate) const SHUT_DOWN: u32 = 1 << 4;
+    pub(crate) const DETACHED: u32 = 1 << 5;
+    pub(crate) const JOINER: u32 = 1 << 6;
+    pub(crate) const WATCHED: u32 = 1 << 7;
+    pub(crate) const POLLED: u32 = 1 << 8;
+    pub(crate) const FAIR: u32 = 1 << 9;
+    pub(crate) const LONG_RUNNING: u32 = 1 << 10;
+
+    pub(crate) fn is_finished(state: u32) -> bool {
+        state & (DONE | CANCELLED) != 0
+    }
+}
+
+/// How a task was started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) level: u32,
+    /// The bits of its state that say how.
+    pub(crate) state: u32,
+    /// The scope that waits for it, by address; 0 if none does.
+    pub(crate) group: usize,
+    /// Which pool runs it, by address; 0 for other schedulers.
+    pub(crate) pool: usize,
+    pub(crate) token: Option<CancelToken>,
+}
+
+/// What every task has: as little as possible.
+pub(crate) struct Head {
+    pub(crate) state: AtomicU32,
+    pub(crate) level: u32,
+    /// When it was queued.
+    pub(crate) queued: AtomicU64,
+    pub(crate) group: usize,
+    pub(crate) id: u64,
+}
+
+impl Head {
+    #[inline]
+    pub(crate) fn new(start: &Start, state: u32) -> Self {
+        Self {
+            state: AtomicU32::new(start.state | state),
+            level: start.level,
+            queued: AtomicU64::new(ticks()),
+            group: start.group,
+            id: next_id(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn load(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        state::is_finished(self.load())
+    }
+}
+
+/// What a scheduler can do with a task.
+pub(crate) trait Run: Send + Sync {
+    fn head(&self) -> &Head;
+
+    /// Runs the task, or a part of it, if that is still to be done. Nobody else does meanwhile.
+    fn run(self: Arc<Self>);
+
+    /// Takes the work away, if it has not begun or is suspended, and says so to whoever joins.
+    /// False if the task has finished.
+    fn cancel(&self, how: u32) -> bool;
+}
+
+/// Lets a panic reach the caller.
+pub(crate) fn resume(caught: Result<(), Box<dyn Any + Send>>) {
+    if let Err(panic) = caught {
+        wake::resume(panic);
+    }
+}

@@ -1,0 +1,180 @@
+//! What a task has that can be joined.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::error::{JoinError, Panic};
+use super::head::{Head, Run, Start, resume, state};
+use crate::policy::{Gate, Opening};
+use crate::primitive::{Ordering, TrackedCell};
+use crate::synchronizer::Synchronizer;
+use crate::wait::wake::Wake;
+
+/// What a task that can be joined has besides.
+pub(crate) struct Joint {
+    pub(crate) head: Head,
+    /// Which pool may run it for whoever waits, by address.
+    pub(crate) pool: usize,
+    /// Opens when the task has finished, if somebody watches it.
+    gate: Synchronizer<Gate>,
+    /// Written by the handle while `JOINER` is not set; read by whoever finishes the task, if it is.
+    waker: TrackedCell<Option<Waker>>,
+}
+
+impl Joint {
+    #[inline]
+    pub(crate) fn new(start: &Start, state: u32) -> Self {
+        Self {
+            head: Head::new(start, state),
+            pool: start.pool,
+            gate: Synchronizer::new(Gate, 0),
+            waker: TrackedCell::new(None),
+        }
+    }
+
+    /// Declares the task cancelled, unless it has finished. Returns the state before.
+    pub(crate) fn declare_cancelled(&self, how: u32) -> Option<u32> {
+        let mut current = self.head.load();
+        while !state::is_finished(current) {
+            let next = current | state::CANCELLED | how;
+            match self.head.state.compare_exchange(
+                current,
+                next,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(before) => return Some(before),
+                Err(now) => current = now,
+            }
+        }
+        None
+    }
+
+    /// Tells those who wait that the task has finished; `before` is the state without that.
+    ///
+    /// # Panics
+    /// With the panic of a waker, after everyone else has been woken.
+    #[inline]
+    pub(crate) fn announce(&self, before: u32) {
+        if before & (state::JOINER | state::WATCHED) != 0 {
+            self.announce_to(before);
+        }
+    }
+
+    #[inline(never)]
+    fn announce_to(&self, before: u32) {
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            if before & state::WATCHED != 0 {
+                self.open_gate();
+            }
+        }));
+        if before & state::JOINER != 0 {
+            // SAFETY: the handle does not write while `JOINER` is set, and never again now that the
+            // task has finished.
+            let waker = self.waker.look(|waker| unsafe { (*waker).clone() });
+            // A chain of tasks that finish each other must not grow the stack.
+            resume(Wake::task(waker).and_then(Wake::wake).map_or(Ok(()), Err));
+        }
+        resume(opened);
+    }
+
+    fn open_gate(&self) {
+        let Ok(_) = self.gate.release(Opening::Open);
+    }
+
+    /// The gate that opens when the task has finished.
+    pub(crate) fn gate(&self) -> &Synchronizer<Gate> {
+        if state::is_finished(self.head.state.fetch_or(state::WATCHED, Ordering::AcqRel)) {
+            self.open_gate();
+        }
+        &self.gate
+    }
+
+    /// Leaves a waker for when the task has finished; false if it has already. For the handle only.
+    pub(crate) fn leave_waker(&self, waker: &Waker) -> bool {
+        let before = self.head.state.fetch_and(!state::JOINER, Ordering::AcqRel);
+        if state::is_finished(before) {
+            return false;
+        }
+        // SAFETY: whoever finishes the task from now on finds `JOINER` not set, and does not look.
+        // Nobody else reads or writes.
+        let replaced = self.waker.look_mut(|slot| unsafe {
+            match &mut *slot {
+                Some(old) if old.will_wake(waker) => None,
+                slot => slot.replace(waker.clone()),
+            }
+        });
+        let before = self.head.state.fetch_or(state::JOINER, Ordering::AcqRel);
+        drop(replaced);
+        !state::is_finished(before)
+    }
+}
+
+/// What a handle can do with a task.
+pub(crate) trait Join<T>: Run {
+    fn joint(&self) -> &Joint;
+
+    /// Takes the outcome.
+    ///
+    /// # Safety
+    /// The task has finished, and this is called once, by the handle.
+    unsafe fn take(&self) -> Result<T, JoinError>;
+
+    fn as_run<'t>(self: Arc<Self>) -> Arc<dyn Run + 't>
+    where
+        Self: 't;
+}
+
+/// Where a task is: before its work, after it, or beyond.
+pub(crate) enum Stage<W, T, X> {
+    Work(W, X),
+    Outcome(Result<T, Panic>),
+    Gone,
+}
+
+/// Ends a task with this outcome: leaves it for the handle, or drops it if nobody wants it, and tells
+/// those who wait. Returns a panic that this caused.
+///
+/// # Safety
+/// The caller has started the task, and its work is gone, or may be dropped in its place.
+pub(crate) unsafe fn finish<W, T, X>(
+    joint: &Joint,
+    stage: &TrackedCell<Stage<W, T, X>>,
+    outcome: Result<T, Panic>,
+) -> Result<(), Box<dyn Any + Send>> {
+    // SAFETY: whoever has started it owns the stage. What was there is dropped in its place.
+    let replace =
+        |new| catch_unwind(AssertUnwindSafe(|| stage.look_mut(|old| unsafe { *old = new })));
+    let mut caught = replace(Stage::Outcome(outcome));
+    let before = joint.head.state.fetch_or(state::DONE, Ordering::AcqRel);
+    if before & (state::DETACHED | state::CANCELLED) != 0 {
+        // Nobody else wants the outcome.
+        caught = caught.and(replace(Stage::Gone));
+    }
+    if before & state::CANCELLED == 0 {
+        caught = caught.and(catch_unwind(AssertUnwindSafe(|| joint.announce(before))));
+    }
+    caught
+}
+
+/// Takes the outcome of a task.
+///
+/// # Safety
+/// The task has finished, and this is called once, by the handle.
+pub(crate) unsafe fn take<W, T, X>(
+    joint: &Joint,
+    stage: &TrackedCell<Stage<W, T, X>>,
+) -> Result<T, JoinError> {
+    let state = joint.head.load();
+    if state & state::CANCELLED != 0 {
+        return Err(JoinError::cancelled(state));
+    }
+    // SAFETY: it is done and not cancelled, so the outcome is the handle's, which calls this once. It
+    // is no future that would have to stay where it is.
+    match stage.look_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) }) {
+        Stage::Outcome(outcome) => outcome.map_err(JoinError::Panicked),
+        _ => unreachable!("a task that is done has an outcome"),
+    }
+}
