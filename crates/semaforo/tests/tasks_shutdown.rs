@@ -211,9 +211,8 @@ fn race(pool: &Pool, ran: &Arc<AtomicUsize>, how: Shutdown) -> (usize, usize) {
                                 count();
                             }),
                             2 if number % 40 == 0 => pool.long_running().spawn(count),
-                            _ => pool.spawn(move || match again.spawn(count).wait() {
-                                Ok(()) => (),
-                                Err(error) => error.resume(),
+                            _ => pool.spawn_future(async move {
+                                again.spawn(count).await.unwrap_or_else(|error| error.resume());
                             }),
                         };
                         let refused = task.is_finished();

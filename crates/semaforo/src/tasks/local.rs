@@ -102,6 +102,32 @@ impl Local {
         })
     }
 
+    /// Takes some child of this group, wherever it is.
+    #[cold]
+    pub(crate) fn find_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
+        let wanted = |task: &Arc<dyn Run>| task.head().group == group;
+        self.change(|queues| {
+            let levels = queues.occupied_levels().collect::<Vec<_>>();
+            levels.into_iter().find_map(|level| {
+                queues.take_from(level, |Level { children, in_turn }| {
+                    let child = children.iter().rposition(wanted);
+                    match child {
+                        Some(index) => children.remove(index),
+                        None => in_turn.remove(in_turn.iter().position(wanted)?),
+                    }
+                })
+            })
+        })
+    }
+
+    /// Takes the youngest child of a level, if there is nothing left of it to run.
+    pub(crate) fn pop_finished(&self, level: u32) -> Option<Arc<dyn Run>> {
+        self.change(|queues| {
+            let youngest = queues.levels[level as usize].children.back()?;
+            youngest.head().is_finished().then(|| queues.take_from(level, Level::pop))?
+        })
+    }
+
     /// When the oldest task of each level from `from` on was queued; the earliest of them, and its level.
     pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
         self.queues.with(|queues| {
@@ -198,7 +224,11 @@ impl Queues {
     }
 
     #[inline]
-    fn take_from(&mut self, level: u32, take: Take) -> Option<Arc<dyn Run>> {
+    fn take_from(
+        &mut self,
+        level: u32,
+        take: impl FnOnce(&mut Level) -> Option<Arc<dyn Run>>,
+    ) -> Option<Arc<dyn Run>> {
         let queue = &mut self.levels[level as usize];
         let task = take(queue);
         if queue.len() == 0 {

@@ -91,12 +91,12 @@ impl Rest {
         })
     }
 
-    /// A spare thread could not be started.
+    /// A spare thread could not be started: its place is kept.
     pub(crate) fn lose_spare(&self) {
         let mut inside = self.inside();
         inside.threads -= 1;
-        inside.spares -= 1;
-        self.word.fetch_sub(SEARCHER, Ordering::SeqCst);
+        inside.sleepers.insert(0, Sleeper::Place);
+        self.word.fetch_sub(SEARCHER - SLEEPER, Ordering::SeqCst);
     }
 
     pub(crate) fn begin_search(&self) {
@@ -153,6 +153,11 @@ impl Rest {
         all
     }
 
+    /// A thread comes that is nobody's worker, but is waited for like one.
+    pub(crate) fn enter(&self) {
+        self.inside().threads += 1;
+    }
+
     /// A thread ends. True if it was the last one.
     pub(crate) fn leave(&self) -> bool {
         let mut inside = self.inside();
@@ -175,6 +180,11 @@ impl Rest {
         inside.sleepers.insert(0, Sleeper::Place);
         self.word.fetch_add(SLEEPER, Ordering::SeqCst);
         true
+    }
+
+    /// Whether a worker that is going to wait can be replaced.
+    pub(crate) fn can_replace(&self) -> bool {
+        self.has_surplus() || self.inside().spares < self.spares_at_most
     }
 
     /// The wait of a worker who has left a place is over.

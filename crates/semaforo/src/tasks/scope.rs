@@ -16,6 +16,7 @@ use super::handle::Joiner;
 use super::head::Run;
 use super::joint::Join;
 use super::pool::Pool;
+use super::shared::Mode;
 use super::spawner::{Spawn, Spawner};
 use super::worker::{self, run_here, with_worker_of};
 use crate::primitive::{
@@ -315,8 +316,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     fn help(&self) -> bool {
         let pool = Arc::as_ptr(self.pool.shared()) as usize;
         let task = with_worker_of(pool, |worker| {
-            let own = worker.local.pop_of_group(self.group());
-            own.or_else(|| worker.shared.levels.pop_of_group(self.group()))
+            let (local, shared, group) = (&worker.local, &worker.shared, self.group());
+            let at_hand = local.pop_of_group(group).or_else(|| shared.levels.pop_of_group(group));
+            if at_hand.is_some() || shared.mode == Mode::Strict || shared.rest.can_replace() {
+                return at_hand;
+            }
+            // Nobody would run those that are hidden behind others.
+            local.find_of_group(group).or_else(|| shared.levels.find_of_group(group))
         });
         let Some(Some(task)) = task else { return false };
         run_here(task);

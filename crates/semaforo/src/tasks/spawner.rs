@@ -125,6 +125,8 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     #[inline]
     pub fn long_running(mut self) -> Self {
         self.start.state |= state::LONG_RUNNING;
+        // Nor on the thread of whoever waits for it.
+        self.start.pool = 0;
         self
     }
 
