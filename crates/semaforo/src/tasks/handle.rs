@@ -246,6 +246,8 @@ impl<T> Drop for Joiner<'_, T> {
         if before & (state::DONE | state::CANCELLED) == state::DONE {
             // SAFETY: done, and this is the last of the handle.
             drop(unsafe { task.take() });
+        } else if before & state::JOINER != 0 {
+            task.joint().take_waker_back();
         }
     }
 }

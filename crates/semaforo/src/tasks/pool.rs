@@ -262,6 +262,10 @@ impl Scheduler for Pool {
         self.shared().normal
     }
 
+    fn level_count(&self) -> u32 {
+        self.levels()
+    }
+
     #[inline]
     fn refusal(&self) -> Option<u32> {
         self.shared().refusal()
