@@ -1,0 +1,4 @@
+//! What sets a query going, one small family to a file.
+
+mod collect;
+mod fold;
