@@ -4,19 +4,26 @@ mod context;
 mod crew;
 mod drive;
 mod gather;
+mod hashing;
+mod jobs;
 mod limits;
 mod operators;
 mod panics;
 mod pipeline;
+mod row;
 mod settings;
+mod sort;
 mod sources;
 mod terminals;
 
+pub use hashing::lookup::Matches;
 pub use limits::{Cancellable, Cancelled, Limits, Unlimited};
+pub use operators::{Compare, Group};
 pub use panics::Panics;
 pub use pipeline::Pipeline;
 pub use settings::{Merge, Query};
 pub use sources::{AsParallel, ChunkedParallel, IntoParallel};
+pub use terminals::Average;
 
 /// What a program that makes queries needs: `use semaforo::query::prelude::*`.
 pub mod prelude {
@@ -25,6 +32,10 @@ pub mod prelude {
 
 /// The parts of a query's type, for those who have to name it.
 pub mod parts {
-    pub use super::operators::{Filter, FilterMap, Map};
+    pub use super::operators::{
+        By, ByKey, Cloned, Concat, Descending, Distinct, Enumerate, Except, Filter, FilterMap,
+        FlatMap, GroupBy, GroupJoin, Inspect, Intersect, Join, Map, OrderBy, Reverse, Skip,
+        SkipWhile, Take, TakeWhile, Then, Whole, With, Zip,
+    };
     pub use super::sources::{Iterated, Numbers, Owned, Slice, SliceMut};
 }

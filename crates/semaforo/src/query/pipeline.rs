@@ -43,6 +43,9 @@ pub trait Source: Sized + Send + Sync {
     /// How many positions have not been claimed, if that is known.
     fn remaining(&self) -> Option<usize>;
 
+    /// The position behind the last one. Asked only when a claim has found nothing left.
+    fn end(&self) -> usize;
+
     /// How many items there are, if every position has exactly one. Such a source grants
     /// [`Want::exactly`] to the letter, and can be narrowed.
     fn exact(&self) -> Option<usize>;

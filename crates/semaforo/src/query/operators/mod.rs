@@ -1,10 +1,35 @@
 //! What is done to items on their way, one operator or one small family to a file.
 
+mod concat;
+mod distinct;
+mod either;
 mod filter;
+mod flat_map;
+mod group_by;
+mod inspect;
+mod join;
 mod map;
+mod order_by;
+mod reverse;
+mod sets;
+mod take;
+mod zip;
 
+pub use concat::Concat;
+pub use distinct::{By, Distinct, Whole};
+pub(crate) use either::{Either, exact};
 pub use filter::{Filter, FilterMap};
-pub use map::Map;
+pub use flat_map::FlatMap;
+pub use group_by::{Group, GroupBy};
+pub use inspect::Inspect;
+pub use join::{GroupJoin, Join};
+pub use map::{Cloned, Map};
+pub use order_by::{ByKey, Compare, Descending, OrderBy, Then, With};
+pub use reverse::Reverse;
+pub use sets::{Except, Intersect};
+pub use take::{Skip, SkipWhile, Take, TakeWhile};
+pub(crate) use zip::ZipSource;
+pub use zip::{Enumerate, Zip};
 
 /// An operator's innards are closures, of which there is nothing to show.
 macro_rules! debug_as_name {
@@ -26,6 +51,10 @@ macro_rules! like_its_input {
             self.$input.remaining()
         }
 
+        fn end(&self) -> usize {
+            self.$input.end()
+        }
+
         fn exact(&self) -> Option<usize> {
             self.$input.exact()
         }
@@ -37,6 +66,10 @@ macro_rules! like_its_input {
     (inexact $input:ident) => {
         fn remaining(&self) -> Option<usize> {
             self.$input.remaining()
+        }
+
+        fn end(&self) -> usize {
+            self.$input.end()
         }
 
         fn exact(&self) -> Option<usize> {

@@ -94,6 +94,10 @@ impl<I: Iterator<Item: Send> + Send> Source for IteratedSource<I> {
         }
     }
 
+    fn end(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).position
+    }
+
     fn exact(&self) -> Option<usize> {
         None
     }

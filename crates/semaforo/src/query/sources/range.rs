@@ -100,6 +100,10 @@ macro_rules! numbers {
                 Some(self.cursor.remaining())
             }
 
+            fn end(&self) -> usize {
+                self.cursor.end()
+            }
+
             fn exact(&self) -> Option<usize> {
                 Some(self.cursor.end())
             }

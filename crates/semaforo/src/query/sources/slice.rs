@@ -80,6 +80,10 @@ impl<'a, T: Sync> Source for SliceSource<'a, T> {
         Some(self.cursor.remaining())
     }
 
+    fn end(&self) -> usize {
+        self.cursor.end()
+    }
+
     fn exact(&self) -> Option<usize> {
         Some(self.cursor.end())
     }

@@ -69,6 +69,10 @@ impl<'a, T: Send> Source for SliceMutSource<'a, T> {
         Some(self.rest.lock().unwrap_or_else(PoisonError::into_inner).1.len())
     }
 
+    fn end(&self) -> usize {
+        self.exact
+    }
+
     fn exact(&self) -> Option<usize> {
         Some(self.exact)
     }

@@ -116,6 +116,10 @@ impl<T: Send> Source for OwnedSource<T> {
         Some(self.cursor.remaining())
     }
 
+    fn end(&self) -> usize {
+        self.cursor.end()
+    }
+
     fn exact(&self) -> Option<usize> {
         Some(self.cursor.end())
     }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::ControlFlow;
 
-use crate::query::gather::gather;
+use crate::query::drive::{Consumer, drive};
+use crate::query::gather::{gather, in_order};
 use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
 use crate::query::settings::Query;
@@ -51,5 +53,53 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         G: Fn(P::Item) -> V + Send + Sync,
     {
         self.map(move |item| (key(&item), value(item))).collect()
+    }
+
+    /// The items of which something is true, and the others, both in order.
+    ///
+    /// ```
+    /// use semaforo::query::prelude::*;
+    ///
+    /// let (even, odd) = (0..6).as_parallel().partition(|n| n % 2 == 0);
+    /// assert_eq!((even, odd), (vec![0, 2, 4], vec![1, 3, 5]));
+    /// ```
+    pub fn partition<F>(self, predicate: F) -> L::Output<(Vec<P::Item>, Vec<P::Item>)>
+    where
+        F: Fn(&P::Item) -> bool + Sync,
+    {
+        self.execute(|context, source| {
+            let threads = drive(context, &source, &Dividing { predicate })?;
+            let (mut these, mut those) = (Vec::new(), Vec::new());
+            for [yes, no] in threads {
+                these.extend(yes);
+                those.extend(no);
+            }
+            Ok((in_order(these), in_order(those)))
+        })
+    }
+}
+
+/// Items that are divided in two, in pieces.
+struct Dividing<F> {
+    predicate: F,
+}
+
+impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for Dividing<F> {
+    type State = [Vec<(usize, Vec<T>)>; 2];
+
+    fn start(&self) -> Self::State {
+        [Vec::new(), Vec::new()]
+    }
+
+    fn consume(
+        &self,
+        [yes, no]: &mut Self::State,
+        (position, _): (usize, usize),
+        items: impl Iterator<Item = T>,
+    ) -> ControlFlow<()> {
+        let (these, those): (Vec<_>, Vec<_>) = items.partition(&self.predicate);
+        yes.push((position, these));
+        no.push((position, those));
+        ControlFlow::Continue(())
     }
 }
