@@ -65,6 +65,11 @@ impl Context {
         })
     }
 
+    /// [`guard`](Self::guard), for a part of the run.
+    pub(crate) fn run<R>(&self, part: impl FnOnce() -> Result<R, Halted>) -> Result<R, Halted> {
+        self.guard(part).and_then(|outcome| outcome)
+    }
+
     /// An error if the run has ended early.
     pub(crate) fn check(&self) -> Result<(), Halted> {
         if self.halted.load(Ordering::Relaxed) { Err(Halted) } else { Ok(()) }

@@ -71,7 +71,8 @@ impl Crew {
                 return self.with_helpers(
                     || work.turn(Seat::Helper, self),
                     |recruit| {
-                        (0..helpers).for_each(|_| recruit());
+                        // The others do the work of a helper that cannot be had.
+                        let _all = (0..helpers).all(|_| recruit());
                         while work.turn(Seat::Caller, self) == Turn::Yield {}
                     },
                 );
@@ -80,19 +81,22 @@ impl Crew {
         while work.turn(Seat::Caller, self) == Turn::Yield {}
     }
 
-    /// Runs `body`, which can recruit helpers, one per call; returns when they are all gone.
+    /// Runs `body`, which can recruit helpers, one per call, unless that says false; returns when they
+    /// are all gone.
     pub(crate) fn with_helpers<R>(
         &self,
         help: impl Fn() -> Turn + Sync,
-        body: impl FnOnce(&dyn Fn()) -> R,
+        body: impl FnOnce(&dyn Fn() -> bool) -> R,
     ) -> R {
         let help = &help;
         thread::scope(|scope| {
-            body(&|| {
-                // The others do the work of a helper that cannot be had.
-                let _ = thread::Builder::new().spawn_scoped(scope, move || persist(help));
-            })
+            body(&|| thread::Builder::new().spawn_scoped(scope, move || persist(help)).is_ok())
         })
+    }
+
+    /// Runs what waits for helpers.
+    pub(crate) fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
+        wait()
     }
 
     /// Starts a helper that nobody waits for. False if it cannot be had.

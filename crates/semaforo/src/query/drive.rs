@@ -145,6 +145,11 @@ impl Pace {
         Self { size, length, at: Instant::now() }
     }
 
+    /// Something else was done since the last chunk.
+    pub(crate) fn begin(&mut self) {
+        self.at = Instant::now();
+    }
+
     /// A chunk of so many positions has just ended.
     pub(crate) fn note(&mut self, positions: usize) {
         let now = Instant::now();

@@ -10,6 +10,7 @@ mod limits;
 mod operators;
 mod panics;
 mod pipeline;
+mod production;
 mod row;
 mod settings;
 mod sort;
@@ -22,8 +23,8 @@ pub use operators::{Compare, Group};
 pub use panics::Panics;
 pub use pipeline::Pipeline;
 pub use settings::{Merge, Query};
-pub use sources::{AsParallel, ChunkedParallel, IntoParallel};
-pub use terminals::Average;
+pub use sources::{AsParallel, ChunkedParallel, IntoParallel, WholeNumber};
+pub use terminals::{Average, IntoIter};
 
 /// What a program that makes queries needs: `use semaforo::query::prelude::*`.
 pub mod prelude {

@@ -171,8 +171,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ) -> L::Output<R> {
         let context = Context::new(self.settings.crew(), self.limits.token());
         let outcome = context
-            .guard(|| self.pipeline.open(&context).and_then(|source| terminal(&context, source)));
-        context.finish::<L, R>(outcome.and_then(|outcome| outcome))
+            .run(|| self.pipeline.open(&context).and_then(|source| terminal(&context, source)));
+        context.finish::<L, R>(outcome)
     }
 }
 

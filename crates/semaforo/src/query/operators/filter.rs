@@ -30,7 +30,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// use semaforo::query::prelude::*;
     ///
     /// let words = ["1", "two", "3"];
-    /// assert_eq!(words.as_parallel().filter_map(|word| word.parse().ok()).to_vec(), [1, 3]);
+    /// let numbers = words.as_parallel().filter_map(|word| word.parse::<u32>().ok());
+    /// assert_eq!(numbers.to_vec(), [1, 3]);
     /// ```
     pub fn filter_map<U: Send, F>(self, function: F) -> Query<FilterMap<P, F>, L>
     where

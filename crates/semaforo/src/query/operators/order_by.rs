@@ -109,7 +109,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// ```
     /// use semaforo::query::prelude::*;
     ///
-    /// let scores = [("b", 1.5), ("a", 2.5), ("a", 0.5)].into_parallel();
+    /// let scores = [("b", 1.5), ("a", 2.5), ("a", 0.5_f64)].into_parallel();
     /// let sorted = scores.order_by(|(name, _)| *name).then_with(|one, other| one.1.total_cmp(&other.1));
     /// assert_eq!(sorted.to_vec(), [("a", 0.5), ("a", 2.5), ("b", 1.5)]);
     /// ```

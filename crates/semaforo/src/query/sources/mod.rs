@@ -11,7 +11,7 @@ use super::pipeline::Pipeline;
 use super::settings::Query;
 
 pub use iterator::{ChunkedParallel, Iterated};
-pub use range::Numbers;
+pub use range::{Numbers, WholeNumber};
 pub use slice::Slice;
 pub use slice_mut::SliceMut;
 pub use vector::Owned;

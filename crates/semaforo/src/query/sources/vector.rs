@@ -16,7 +16,7 @@ use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
 use crate::query::settings::Query;
 
 /// The items of a vector.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Owned<T>(Vec<T>);
 
 impl<T: Send> IntoParallel for Vec<T> {

@@ -4,5 +4,7 @@ mod collect;
 mod extremes;
 mod fold;
 mod search;
+mod streaming;
 
 pub use extremes::Average;
+pub use streaming::IntoIter;
