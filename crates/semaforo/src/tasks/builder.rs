@@ -107,7 +107,7 @@ impl Builder {
         let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = self.threads.unwrap_or_else(cores);
         let normal = self.normal.unwrap_or(self.levels / 2);
-        if threads == 0 || threads + self.spares.min(MOST_THREADS) > MOST_THREADS {
+        if threads == 0 || threads.saturating_add(self.spares) > MOST_THREADS {
             return Err(BuildError::Threads { threads, spares: self.spares });
         }
         if self.levels == 0 || self.levels > MOST_LEVELS {

@@ -23,14 +23,30 @@ use crate::wait::parker::{Parker, Sleeping};
 /// let thread = here.spawn(|| thread::current().id());
 /// assert_eq!(here.run_until(thread).unwrap(), thread::current().id());
 /// ```
+///
+/// When the last clone is dropped, the tasks that are left are cancelled.
 #[derive(Clone)]
 pub struct CurrentThread {
     inner: Arc<Inner>,
+    /// Not for tasks that are in its queue: they would keep it, and it them.
+    _owned: Option<Arc<Owned>>,
+}
+
+/// Somebody may still call [`CurrentThread::run_until`].
+struct Owned(Arc<Inner>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.abandoned.store(true, Ordering::SeqCst);
+        self.0.cancel_all();
+    }
 }
 
 struct Inner {
     levels: Levels,
     runs: AtomicBool,
+    /// Nobody will run anything any more.
+    abandoned: AtomicBool,
     /// The thread that runs, if it sleeps.
     bell: Bell,
 }
@@ -45,8 +61,9 @@ impl CurrentThread {
     #[must_use]
     pub fn new() -> Self {
         let bell = Bell(Parker::new());
-        let inner = Inner { levels: Levels::new(LEVELS), runs: AtomicBool::new(false), bell };
-        Self { inner: Arc::new(inner) }
+        let (levels, runs) = (Levels::new(LEVELS), AtomicBool::new(false));
+        let inner = Arc::new(Inner { levels, runs, abandoned: AtomicBool::new(false), bell });
+        Self { _owned: Some(Arc::new(Owned(Arc::clone(&inner)))), inner }
     }
 
     /// Polls `future` whenever it is woken, and runs tasks in between, on this thread, until the future
@@ -124,6 +141,17 @@ impl Scheduler for CurrentThread {
         assert!(level < LEVELS, "there is no level {level}: there are {LEVELS}, counted from 0");
         self.inner.levels.push(level, runnable.into_task());
         Arc::clone(&self.inner.bell.0).wake();
+        if self.inner.abandoned.load(Ordering::SeqCst) {
+            self.inner.cancel_all();
+        }
+    }
+
+    fn level_count(&self) -> u32 {
+        LEVELS
+    }
+
+    fn kept_by_a_task(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), _owned: None }
     }
 
     fn concurrency(&self) -> usize {
@@ -141,11 +169,11 @@ impl Scheduler for CurrentThread {
     }
 }
 
-/// Tasks that nobody will run any more are cancelled.
-impl Drop for Inner {
-    fn drop(&mut self) {
+impl Inner {
+    fn cancel_all(&self) {
         while let Some(task) = self.levels.pop(u32::MAX) {
-            task.cancel(0);
+            // Only a destructor or a waker can panic here; the hook has said so.
+            let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(0)));
         }
     }
 }

@@ -66,7 +66,7 @@ where
         if let Some(number) = task.scheduler.adopt(weak) {
             task.adopted.swap(number, Ordering::AcqRel);
             if task.joint.head.is_finished() {
-                // Cancelled with all others of the pool, before anybody knew its number.
+                // Its scheduler was shut down meanwhile, and did not know under which number.
                 task.dismiss();
             }
         }

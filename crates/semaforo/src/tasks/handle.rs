@@ -200,7 +200,7 @@ impl<'t, T> Joiner<'t, T> {
 
     fn wait_for_it(&self) {
         if worker::is_of(self.joint().pool) && self.head().load() & state::STARTED == 0 {
-            worker::run_here(Arc::clone(self.task()).as_run());
+            worker::run_queued_here(Arc::clone(self.task()).as_run());
         }
         let mut backoff = Backoff::new();
         while !self.head().is_finished() {
@@ -246,6 +246,8 @@ impl<T> Drop for Joiner<'_, T> {
         if before & (state::DONE | state::CANCELLED) == state::DONE {
             // SAFETY: done, and this is the last of the handle.
             drop(unsafe { task.take() });
+        } else if before & state::JOINER != 0 {
+            task.joint().take_waker_back();
         }
     }
 }

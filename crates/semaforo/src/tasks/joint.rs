@@ -19,7 +19,7 @@ pub(crate) struct Joint {
     pub(crate) pool: usize,
     /// Opens when the task has finished, if somebody watches it.
     gate: Synchronizer<Gate>,
-    /// Written by the handle while `JOINER` is not set; read by whoever finishes the task, if it is.
+    /// Written by the handle while `JOINER` is not set; taken by whoever finishes the task, if it is.
     waker: TrackedCell<Option<Waker>>,
 }
 
@@ -73,7 +73,8 @@ impl Joint {
         if before & state::JOINER != 0 {
             // SAFETY: the handle does not write while `JOINER` is set, and never again now that the
             // task has finished.
-            let waker = self.waker.look(|waker| unsafe { (*waker).clone() });
+            // Taken, because a chain of tasks that each hold the next one could not be dropped.
+            let waker = self.waker.look_mut(|waker| unsafe { (*waker).take() });
             // A chain of tasks that finish each other must not grow the stack.
             resume(Wake::task(waker).and_then(Wake::wake).map_or(Ok(()), Err));
         }
@@ -109,6 +110,16 @@ impl Joint {
         let before = self.head.state.fetch_or(state::JOINER, Ordering::AcqRel);
         drop(replaced);
         !state::is_finished(before)
+    }
+
+    /// Takes the waker back, unless somebody is about to wake it. For the handle only.
+    #[cold]
+    pub(crate) fn take_waker_back(&self) {
+        let before = self.head.state.fetch_and(!state::JOINER, Ordering::AcqRel);
+        if !state::is_finished(before) {
+            // SAFETY: as above.
+            drop(self.waker.look_mut(|waker| unsafe { (*waker).take() }));
+        }
     }
 }
 

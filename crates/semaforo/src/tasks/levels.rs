@@ -94,6 +94,12 @@ impl Levels {
         self.queues[self.smallest()? as usize].pop_if(|task| task.head().group == group)
     }
 
+    /// Takes some task of this group, wherever it is.
+    #[cold]
+    pub(crate) fn find_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
+        self.queues.iter().find_map(|queue| queue.find(|task| task.head().group == group))
+    }
+
     /// Takes the first task of one level.
     pub(crate) fn pop_from(&self, level: u32) -> Option<Arc<dyn Run>> {
         self.queues[level as usize].pop()
@@ -182,6 +188,11 @@ impl Level {
             }
             outgoing.front().is_some_and(|first| wanted(&**first)).then(|| outgoing.pop_front())?
         })
+    }
+
+    fn find(&self, wanted: impl Fn(&Arc<dyn Run>) -> bool) -> Option<Arc<dyn Run>> {
+        let find = |queue: &mut VecDeque<_>| queue.remove(queue.iter().position(&wanted)?);
+        self.outgoing.with(|outgoing| find(outgoing).or_else(|| self.incoming.0.with(find)))
     }
 
     fn age_of_first(&self) -> Option<u64> {

@@ -1,9 +1,10 @@
 //! A scheduler that has at most so many tasks run at once, on another.
 
 use std::fmt;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
 
-use super::head::state;
+use super::head::Run;
 use super::levels::Levels;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::spawner::Spawn;
@@ -68,7 +69,7 @@ impl<S: Scheduler + 'static> Inner<S> {
         if sends {
             let level = self.levels.smallest().unwrap_or(0);
             let porter = Porter { inner: Arc::clone(self), works: true };
-            self.scheduler.at(level).execute(move || porter.carry());
+            self.scheduler.at(level).execute_regardless(move || porter.carry());
         }
     }
 }
@@ -83,7 +84,8 @@ struct Porter<S: Scheduler + 'static> {
 impl<S: Scheduler + 'static> Porter<S> {
     fn carry(mut self) {
         if let Some(task) = self.inner.levels.pop(u32::MAX) {
-            task.run();
+            // Only a destructor or a waker can panic here; the hook has said so.
+            let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
         }
         self.works = false;
     }
@@ -92,10 +94,15 @@ impl<S: Scheduler + 'static> Porter<S> {
 impl<S: Scheduler + 'static> Drop for Porter<S> {
     fn drop(&mut self) {
         self.inner.porters.with(|porters| *porters -= 1);
-        if self.works && !std::thread::panicking() {
+        if std::thread::panicking() {
+            // The other scheduler has panicked: it would do so again.
+            return;
+        }
+        if self.works {
             // The other scheduler does not want it, so nobody will come for the tasks either.
+            let how = self.inner.scheduler.refusal().unwrap_or(0);
             while let Some(task) = self.inner.levels.pop(u32::MAX) {
-                task.cancel(state::SHUT_DOWN);
+                let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(how)));
             }
         }
         self.inner.send_porter();
@@ -103,9 +110,12 @@ impl<S: Scheduler + 'static> Drop for Porter<S> {
 }
 
 impl<S: Scheduler + Clone + 'static> Scheduler for Limited<S> {
+    /// # Panics
+    /// If the other scheduler does not have the task's level.
     fn enqueue(&self, runnable: Runnable) {
-        let level = runnable.level().min(LEVELS - 1);
-        self.inner.levels.push(level, runnable.into_task());
+        let (level, levels) = (runnable.level(), self.level_count());
+        assert!(level < levels, "there is no level {level}: there are {levels}, counted from 0");
+        self.inner.levels.push(level.min(LEVELS - 1), runnable.into_task());
         self.inner.send_porter();
     }
 
@@ -121,6 +131,22 @@ impl<S: Scheduler + Clone + 'static> Scheduler for Limited<S> {
 
     fn normal_level(&self) -> u32 {
         self.inner.scheduler.normal_level()
+    }
+
+    fn level_count(&self) -> u32 {
+        self.inner.scheduler.level_count()
+    }
+
+    fn refusal(&self) -> Option<u32> {
+        self.inner.scheduler.refusal()
+    }
+
+    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
+        self.inner.scheduler.adopt(task)
+    }
+
+    fn dismiss(&self, number: u64) {
+        self.inner.scheduler.dismiss(number);
     }
 }
 

@@ -10,9 +10,9 @@ use crate::primitive::{AtomicU32, Ordering};
 
 /// One worker's own queues, and what it counts.
 ///
-/// Its children it takes from the back, the youngest first: they are likely to be in its cache, and to
-/// finish what it has just begun. Futures that it wakes go to the front, and so are taken
-/// in turn, after the children. Others steal from the front.
+/// Its children it takes first, the youngest before the others: they are likely to be in its cache, and
+/// to finish what it has just begun. Then come the futures that it has woken, and what it has stolen,
+/// in turn. Others steal the oldest of all.
 #[repr(align(128))]
 pub(crate) struct Local {
     queues: Spin<Queues>,
@@ -25,9 +25,16 @@ pub(crate) struct Local {
 pub(crate) const NONE: u32 = u32::MAX;
 
 struct Queues {
-    levels: Vec<VecDeque<Arc<dyn Run>>>,
+    levels: Vec<Level>,
     /// By level, whether it holds something; in words of 64.
     occupied: Vec<u64>,
+}
+
+/// One level, each queue with its oldest in front.
+#[derive(Default)]
+struct Level {
+    children: VecDeque<Arc<dyn Run>>,
+    in_turn: VecDeque<Arc<dyn Run>>,
 }
 
 /// How many tasks a thief takes at most.
@@ -38,7 +45,7 @@ const KEPT: usize = 4096;
 impl Local {
     pub(crate) fn new(levels: u32) -> Self {
         let queues = Queues {
-            levels: (0..levels).map(|_| VecDeque::new()).collect(),
+            levels: (0..levels).map(|_| Level::default()).collect(),
             occupied: vec![0; levels.div_ceil(64) as usize],
         };
         Self {
@@ -60,12 +67,9 @@ impl Local {
         let level = task.head().level;
         let woken = task.head().load() & state::POLLED != 0;
         self.change(|queues| {
-            let queue = &mut queues.levels[level as usize];
-            if woken {
-                queue.push_front(task)
-            } else {
-                queue.push_back(task)
-            }
+            let Level { children, in_turn } = &mut queues.levels[level as usize];
+            let queue = if woken { in_turn } else { children };
+            queue.push_back(task);
             queues.occupied[level as usize / 64] |= 1 << (level % 64);
         });
     }
@@ -73,37 +77,64 @@ impl Local {
     /// Takes the task that is the owner's next.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Arc<dyn Run>> {
-        self.change(|queues| queues.take(VecDeque::pop_back))
+        self.change(|queues| queues.take(Level::pop))
     }
 
     /// Takes the task that has waited longest, at the smallest level.
     pub(crate) fn pop_oldest(&self) -> Option<Arc<dyn Run>> {
-        self.change(|queues| queues.take(VecDeque::pop_front))
+        self.change(|queues| queues.take(Level::pop_oldest))
     }
 
-    /// Takes the first task of one level.
+    /// Takes the oldest task of one level.
     pub(crate) fn pop_oldest_of(&self, level: u32) -> Option<Arc<dyn Run>> {
-        self.change(|queues| queues.take_from(level, VecDeque::pop_front))
+        self.change(|queues| queues.take_from(level, Level::pop_oldest))
     }
 
-    /// Takes the youngest task of some level, if it belongs to this group.
+    /// Takes the youngest child of some level, if it belongs to this group.
     #[inline]
     pub(crate) fn pop_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
         self.change(|queues| {
             let level = queues.occupied_levels().find(|level| {
-                let youngest = queues.levels[*level as usize].back();
+                let youngest = queues.levels[*level as usize].children.back();
                 youngest.is_some_and(|task| task.head().group == group)
             })?;
-            queues.take_from(level, VecDeque::pop_back)
+            queues.take_from(level, Level::pop)
         })
     }
 
-    /// When the first task of each level from `from` on was queued; the earliest of them, and its level.
+    /// Takes some child of this group, wherever it is.
+    #[cold]
+    pub(crate) fn find_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
+        let wanted = |task: &Arc<dyn Run>| task.head().group == group;
+        self.change(|queues| {
+            let levels = queues.occupied_levels().collect::<Vec<_>>();
+            levels.into_iter().find_map(|level| {
+                queues.take_from(level, |Level { children, in_turn }| {
+                    let child = children.iter().rposition(wanted);
+                    match child {
+                        Some(index) => children.remove(index),
+                        None => in_turn.remove(in_turn.iter().position(wanted)?),
+                    }
+                })
+            })
+        })
+    }
+
+    /// Takes the youngest child of a level, if there is nothing left of it to run.
+    pub(crate) fn pop_finished(&self, level: u32) -> Option<Arc<dyn Run>> {
+        self.change(|queues| {
+            let youngest = queues.levels[level as usize].children.back()?;
+            youngest.head().is_finished().then(|| queues.take_from(level, Level::pop))?
+        })
+    }
+
+    /// When the oldest task of each level from `from` on was queued; the earliest of them, and its level.
     pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
         self.queues.with(|queues| {
             let ages = (from as usize..queues.levels.len()).filter_map(|level| {
-                let first = queues.levels[level].front()?;
-                Some((first.head().queued.load(Ordering::Relaxed), level as u32))
+                let Level { children, in_turn } = &queues.levels[level];
+                let ages = [children.front(), in_turn.front()];
+                Some((ages.into_iter().flatten().map(age).min()?, level as u32))
             });
             ages.min()
         })
@@ -118,7 +149,7 @@ impl Local {
             let len = queues.levels[level as usize].len();
             let taken = len.div_ceil(2).min(LOOT);
             for place in &mut loot[..taken] {
-                *place = queues.take_from(level, VecDeque::pop_front);
+                *place = queues.take_from(level, Level::pop_oldest);
             }
             self.publish(queues);
             Some(taken)
@@ -126,11 +157,10 @@ impl Local {
         let taken = taken.flatten()?;
         let first = loot[0].take();
         if taken > 1 {
-            // So that the owner takes the oldest next.
             thief.change(|queues| {
-                for task in loot[1..taken].iter_mut().rev().filter_map(Option::take) {
+                for task in loot[1..taken].iter_mut().filter_map(Option::take) {
                     let level = task.head().level;
-                    queues.levels[level as usize].push_back(task);
+                    queues.levels[level as usize].in_turn.push_back(task);
                     queues.occupied[level as usize / 64] |= 1 << (level % 64);
                 }
             });
@@ -144,7 +174,10 @@ impl Local {
 
     pub(crate) fn visit(&self, mut visit: impl FnMut(&dyn Run)) {
         self.queues.with(|queues| {
-            queues.levels.iter().flatten().for_each(|task| visit(&**task));
+            let levels = queues.levels.iter();
+            levels
+                .flat_map(|level| level.children.iter().chain(&level.in_turn))
+                .for_each(|task| visit(&**task));
         });
     }
 
@@ -185,24 +218,52 @@ impl Queues {
     }
 
     #[inline]
-    fn take(&mut self, take: TakeEnd) -> Option<Arc<dyn Run>> {
+    fn take(&mut self, take: Take) -> Option<Arc<dyn Run>> {
         let level = self.smallest()?;
         self.take_from(level, take)
     }
 
     #[inline]
-    fn take_from(&mut self, level: u32, take: TakeEnd) -> Option<Arc<dyn Run>> {
+    fn take_from(
+        &mut self,
+        level: u32,
+        take: impl FnOnce(&mut Level) -> Option<Arc<dyn Run>>,
+    ) -> Option<Arc<dyn Run>> {
         let queue = &mut self.levels[level as usize];
         let task = take(queue);
-        if queue.is_empty() {
+        if queue.len() == 0 {
             self.occupied[level as usize / 64] &= !(1 << (level % 64));
-            if queue.capacity() > KEPT {
-                *queue = VecDeque::new();
+            if queue.children.capacity().max(queue.in_turn.capacity()) > KEPT {
+                *queue = Level::default();
             }
         }
         task
     }
 }
 
-/// From which end of a queue.
-type TakeEnd = fn(&mut VecDeque<Arc<dyn Run>>) -> Option<Arc<dyn Run>>;
+impl Level {
+    #[inline]
+    fn len(&self) -> usize {
+        self.children.len() + self.in_turn.len()
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Arc<dyn Run>> {
+        self.children.pop_back().or_else(|| self.in_turn.pop_front())
+    }
+
+    fn pop_oldest(&mut self) -> Option<Arc<dyn Run>> {
+        match (self.children.front(), self.in_turn.front()) {
+            (Some(child), Some(other)) if age(other) < age(child) => self.in_turn.pop_front(),
+            (None, _) => self.in_turn.pop_front(),
+            _ => self.children.pop_front(),
+        }
+    }
+}
+
+fn age(task: &Arc<dyn Run>) -> u64 {
+    task.head().queued.load(Ordering::Relaxed)
+}
+
+/// Which task of a level.
+type Take = fn(&mut Level) -> Option<Arc<dyn Run>>;

@@ -176,6 +176,11 @@ impl Rest {
         all
     }
 
+    /// A thread comes that is nobody's worker, but is waited for like one.
+    pub(crate) fn enter(&self) {
+        self.inside().threads += 1;
+    }
+
     /// A thread ends. True if it was the last one.
     pub(crate) fn leave(&self) -> bool {
         let mut inside = self.inside();
@@ -197,6 +202,11 @@ impl Rest {
         inside.sleepers.insert(0, Sleeper::Place);
         self.word.fetch_add(SLEEPER, Ordering::SeqCst);
         true
+    }
+
+    /// Whether a worker that is going to wait can be replaced.
+    pub(crate) fn can_replace(&self) -> bool {
+        self.has_surplus() || self.inside().spares < self.spares_at_most
     }
 
     /// The wait of a worker who has left a place is over.

@@ -49,6 +49,21 @@ pub trait Scheduler: Send + Sync {
         0
     }
 
+    /// How many levels there are, if it cares.
+    #[doc(hidden)]
+    fn level_count(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// A clone for a task to keep, which may be in this scheduler's own queue.
+    #[doc(hidden)]
+    fn kept_by_a_task(&self) -> Self
+    where
+        Self: Sized + Clone,
+    {
+        self.clone()
+    }
+
     /// Why a new task cannot be started: the bits of its state.
     #[doc(hidden)]
     fn refusal(&self) -> Option<u32> {
@@ -91,6 +106,10 @@ macro_rules! forwarded {
 
         fn normal_level(&self) -> u32 {
             (**self).normal_level()
+        }
+
+        fn level_count(&self) -> u32 {
+            (**self).level_count()
         }
 
         fn refusal(&self) -> Option<u32> {

@@ -9,7 +9,7 @@ use super::metrics::{LevelMetrics, Metrics};
 use super::registry::Registry;
 use super::rest::{Rest, Woken};
 use super::scheduler::Scheduled;
-use super::worker::{Worker, with_worker_of};
+use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{AtomicU32, Ordering, ThreadBuilder, fence};
 use crate::synchronizer::Synchronizer;
@@ -125,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// A worker's thread ends.
+    /// A thread ends.
     pub(crate) fn leave(self: &Arc<Self>) {
         if self.rest.leave() {
             let Ok(_) = self.gone.release(Opening::Open);
@@ -197,11 +197,17 @@ impl Shared {
 
     /// Runs a task on a thread of its own.
     fn run_apart(self: &Arc<Self>, task: Arc<dyn Run>) {
+        self.rest.enter();
         self.long_running.fetch_add(1, Ordering::SeqCst);
+        if matches!(self.phase(), phase::CANCELLING | phase::ENDED) {
+            cancel(task);
+            return self.end_apart();
+        }
         let shared = Arc::clone(self);
         let name = format!("{}-long-{}", self.name, task.head().id);
         let apart = Arc::clone(&task);
         let body = move || {
+            worker::be_apart_for(Arc::as_ptr(&shared) as usize);
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));
             shared.end_apart();
         };
@@ -214,7 +220,7 @@ impl Shared {
 
     fn end_apart(self: &Arc<Self>) {
         self.long_running.fetch_sub(1, Ordering::SeqCst);
-        self.look_after_end();
+        self.leave();
     }
 
     #[inline]
@@ -237,7 +243,7 @@ impl Shared {
     pub(crate) fn refusal(&self) -> Option<u32> {
         match self.phase.load(Ordering::Relaxed) {
             phase::OPEN => None,
-            phase::DRAINING if super::worker::is_of(std::ptr::from_ref(self) as usize) => None,
+            phase::DRAINING if worker::runs_tasks_of(std::ptr::from_ref(self) as usize) => None,
             _ => Some(state::SHUT_DOWN),
         }
     }
@@ -286,21 +292,16 @@ impl Shared {
     }
 
     fn is_drained(&self) -> bool {
-        self.long_running.load(Ordering::SeqCst) == 0
-            && self.futures.is_empty()
-            && self.rest.is_quiet()
-            && !self.has_work()
+        self.futures.is_empty() && self.rest.is_quiet() && !self.has_work()
     }
 
     fn cancel_queued(&self) {
-        let cancel = |task: Arc<dyn Run>| {
-            let cancelled = || task.cancel(state::SHUT_DOWN);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(cancelled));
-        };
         std::iter::from_fn(|| self.levels.pop(u32::MAX)).for_each(cancel);
         for local in self.locals() {
             std::iter::from_fn(|| local.pop_oldest()).for_each(cancel);
         }
+        // Whoever waits for them does not wait for what else this thread has to do.
+        worker::settle_departures();
     }
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
@@ -319,7 +320,7 @@ impl Shared {
         let mut metrics = Metrics {
             levels: (0..self.levels.count()).map(|_| LevelMetrics::new()).collect(),
             running: long_running,
-            threads: threads + long_running,
+            threads,
             sleeping,
             spares,
             steals: 0,
@@ -339,4 +340,11 @@ impl Shared {
         }
         metrics
     }
+}
+
+/// Cancels a task because its pool ends.
+fn cancel(task: Arc<dyn Run>) {
+    let cancelled = || task.cancel(state::SHUT_DOWN);
+    // Only a destructor or a waker can panic here; the hook has said so.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(cancelled));
 }

@@ -125,6 +125,8 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     #[inline]
     pub fn long_running(mut self) -> Self {
         self.start.state |= state::LONG_RUNNING;
+        // Nor on the thread of whoever waits for it.
+        self.start.pool = 0;
         self
     }
 
@@ -177,7 +179,7 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         F::Output: Send + 'static,
         S: Clone + 'static,
     {
-        let task = Polled::new(&self.start, 0, future, self.scheduler.clone());
+        let task = Polled::new(&self.start, 0, future, self.scheduler.kept_by_a_task());
         self.enqueue(Arc::clone(&task) as Arc<dyn Run>);
         Handle::new(task)
     }
@@ -201,6 +203,12 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         X: Last + Send + 'static,
     {
         self.enqueue(Arc::new(Detached::new(&self.start, work, last)));
+    }
+
+    /// Starts a task that calls `work`, even if the scheduler takes no new ones: for what is part of
+    /// another task.
+    pub(crate) fn execute_regardless(&self, work: impl FnOnce() + Send + 'static) {
+        self.scheduler.enqueue(Runnable::new(Arc::new(Detached::new(&self.start, work, ()))));
     }
 
     #[inline]

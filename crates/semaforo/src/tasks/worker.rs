@@ -34,6 +34,11 @@ constant_thread_local! {
     static CURRENT: Cell<*const Worker> = Cell::new(ptr::null());
 }
 
+constant_thread_local! {
+    /// The pool for which this thread runs one task, by address.
+    static APART: Cell<usize> = Cell::new(0);
+}
+
 /// Out of so many picks from its own queue, a worker makes one in fairness: from the queue of all, if
 /// that is as urgent, or else from the other end of its own.
 const FAIRNESS: u32 = 61;
@@ -76,8 +81,6 @@ impl Worker {
             self.run(task);
             searching = false;
         }
-        // Those that it has cancelled as the pool ended.
-        self.settle_departures();
         on_sleep(None);
         CURRENT.with(|current| current.set(ptr::null()));
         self.shared.leave();
@@ -257,8 +260,10 @@ impl Worker {
         }
         if stolen.is_some() {
             self.local.counters.steals.increment();
-            // Nobody could see the rest of the loot on its way here.
-            self.shared.wake_if_needed();
+            if self.local.smallest() != NONE {
+                // Whoever looked while this was on its way has seen nothing.
+                self.shared.wake_if_needed();
+            }
         }
         stolen
     }
@@ -316,6 +321,16 @@ pub(crate) fn is_of(pool: usize) -> bool {
     with_worker_of(pool, |_| ()).is_some()
 }
 
+/// This thread runs one task of the pool with this address, and then ends.
+pub(crate) fn be_apart_for(pool: usize) {
+    APART.with(|apart| apart.set(pool));
+}
+
+/// Whether this thread is a worker of the pool with this address, or runs one of its tasks apart.
+pub(crate) fn runs_tasks_of(pool: usize) -> bool {
+    is_of(pool) || APART.with(Cell::get) == pool
+}
+
 /// Has this worker count a task out of its scope, soon: at the latest when it sleeps, or looks for a
 /// task of another scope. False if this thread is no worker.
 #[inline]
@@ -350,6 +365,21 @@ pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
         unsafe { &*current }.local.counters.run_here.increment();
     }
     let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+}
+
+/// Runs, in the middle of another task, one that this worker waits for and that is still queued.
+///
+/// What is left of it in the worker's own queue goes with it, if it is the youngest there: one who starts
+/// and awaits many tasks, one by one, must not fill the queue with shells.
+pub(crate) fn run_queued_here(task: Arc<dyn Run + '_>) {
+    let level = task.head().level;
+    run_here(task);
+    let current = CURRENT.with(Cell::get);
+    if !current.is_null() {
+        // SAFETY: as above.
+        let local = &unsafe { &*current }.local;
+        while local.pop_finished(level).is_some() {}
+    }
 }
 
 /// Tells the pool that this thread, if it is a worker, is going to block in `wait`, in a way that

@@ -8,6 +8,7 @@
 #![allow(unused_imports, reason = "as above")]
 
 mod executors;
+mod pools;
 mod single_step;
 mod tally;
 mod waiter;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) use executors::{Executor, block_on, on_tokio};
+pub(crate) use pools::{Door, Held, MODES, hold, hold_some, in_both_modes, pool, watched};
 pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
 pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
