@@ -268,8 +268,13 @@ mod modelled {
     /// No time passes in a model, and no timer thread runs: the models say when the timer acts.
     pub(crate) const MODELLED: bool = true;
 
-    /// The checker decides who runs.
-    pub(crate) fn pause() {}
+    /// The checker lets others run.
+    pub(crate) fn pause() {
+        #[cfg(loom)]
+        loom::thread::yield_now();
+        #[cfg(shuttle)]
+        shuttle::thread::yield_now();
+    }
 
     pub(crate) fn now() -> Instant {
         static NOW: OnceLock<Instant> = OnceLock::new();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::checker::{explore_within, spawn};
 use super::tray::{Count, Signal};
+#[cfg(shuttle)]
 use crate::Event;
 use crate::tasks::{Pool, Shutdown};
 

@@ -161,6 +161,8 @@ impl Worker {
         fence(Ordering::SeqCst);
         if shared.has_work() {
             shared.rest.get_up(&self.parker);
+            // If it is no task, somebody is about to find that there is none.
+            pause();
             return true;
         }
         shared.end_if_drained();
