@@ -31,6 +31,9 @@ pub(crate) trait Consumer<T>: Sync {
     /// What a thread keeps between chunks. Threads may take over from one another.
     type State: Send;
 
+    /// How long a chunk should take.
+    const CHUNK: Duration = CHUNK;
+
     fn start(&self) -> Self::State;
 
     /// Consumes one chunk. Breaks if no more chunks are needed: those that are claimed already will
@@ -100,7 +103,7 @@ impl<S: Source, C: Consumer<S::Item>> Work for Drive<'_, S, C> {
 impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
     fn claim_and_consume(&self, state: &mut C::State, seat: Seat, crew: &Crew) -> Turn {
         let share = if crew.threads() == 1 { 0 } else { crew.threads() * CHUNKS_PER_THREAD };
-        let length = if seat == Seat::Alone { CHUNK_ALONE } else { CHUNK };
+        let length = if seat == Seat::Alone { CHUNK_ALONE } else { C::CHUNK };
         let mut pace = Pace::new(self.size.load(Ordering::Relaxed), length);
         let begun = pace.at;
         loop {
