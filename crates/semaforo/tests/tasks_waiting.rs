@@ -29,7 +29,9 @@ fn a_lock_is_held_while_children_are_waited_for(mode: Mode, threads: usize, by_s
                     pool.scope(|scope| {
                         for n in 0..4 {
                             let sum = &sum;
-                            scope.execute(move || drop(sum.fetch_add(n, Ordering::SeqCst)));
+                            scope.execute(move || {
+                                sum.fetch_add(n, Ordering::SeqCst);
+                            });
                         }
                     });
                     *held += sum.into_inner() as u64;
@@ -137,7 +139,9 @@ fn a_task_may_wait_for_one_that_comes_later() {
         pool.at(7).execute(move || event.set());
         for _ in 0..3 {
             let latch = Arc::clone(&latch);
-            pool.at(9).execute(move || drop(latch.count_down()));
+            pool.at(9).execute(move || {
+                latch.count_down();
+            });
         }
         assert_eq!(waits.wait().unwrap(), 42);
     });
@@ -306,7 +310,9 @@ fn a_scope_runs_its_tasks_without_spare_threads() {
             let count = AtomicUsize::new(0);
             inside.scope(|scope| {
                 for _ in 0..10 {
-                    scope.execute(|| drop(count.fetch_add(1, Ordering::SeqCst)));
+                    scope.execute(|| {
+                        count.fetch_add(1, Ordering::SeqCst);
+                    });
                     inside.execute(|| ());
                     inside.at(1).execute(|| ());
                 }
