@@ -11,6 +11,7 @@
 mod models;
 pub mod policy;
 mod primitive;
+pub mod query;
 pub mod queue;
 pub mod sync;
 mod synchronizer;

@@ -7,7 +7,7 @@ mod chosen {
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use std::thread::{ThreadId, current, yield_now};
+    pub(crate) use std::thread::{Builder as ThreadBuilder, ThreadId, current, yield_now};
     pub(crate) use std::thread_local;
     use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ mod chosen {
     pub(crate) use super::modelled::{MODELLED, now, pause, time_left};
     pub(crate) use loom::sync::atomic::{Ordering, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::{ThreadId, current};
+    pub(crate) use loom::thread::{Builder as ThreadBuilder, ThreadId, current};
     pub(crate) use loom::thread_local;
 
     macro_rules! global {
@@ -59,7 +59,7 @@ mod chosen {
         AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
     };
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
-    pub(crate) use shuttle::thread::{ThreadId, current, yield_now};
+    pub(crate) use shuttle::thread::{Builder as ThreadBuilder, ThreadId, current, yield_now};
     pub(crate) use shuttle::thread_local;
 
     macro_rules! global {
@@ -76,12 +76,16 @@ mod chosen {
 /// which a thread loads a value and then changes it (tokio-rs/loom issues 166 and 392): all that we
 /// do. So a load is an exchange here, one that fails, and loom tries every order; but a load then
 /// never yields an old value, as it may on a real machine. Models are run both ways.
+///
+/// Loom also takes `SeqCst` for `AcqRel`, except in fences. So a change that is `SeqCst` is followed by
+/// a fence here, which is how processors that order stores and loads have it (a load that is `SeqCst`
+/// needs nothing then): whoever relies on a fence where only loads are `SeqCst` still fails.
 #[cfg(loom)]
 pub(crate) mod loom_atomics {
     use std::cell::{Cell, RefCell};
     use std::collections::HashMap;
 
-    use loom::sync::atomic::{self, Ordering};
+    use loom::sync::atomic::{self, Ordering, fence};
     use loom::thread::{self, Thread, ThreadId};
 
     std::thread_local! {
@@ -134,7 +138,10 @@ pub(crate) mod loom_atomics {
         });
     }
 
-    fn change() {
+    fn change(order: Ordering) {
+        if order == Ordering::SeqCst && OLD_VALUES.get() {
+            fence(order);
+        }
         FAILED.set(false);
         CHANGES.set(CHANGES.get() + 1);
         LOOKING.with_borrow_mut(|looking| looking.remove(&thread::current().id()));
@@ -142,7 +149,7 @@ pub(crate) mod loom_atomics {
     }
 
     macro_rules! atomic {
-        ($name:ident, $value:ty, $load:expr) => {
+        ($name:ident, $value:ty) => {
             #[derive(Debug)]
             pub(crate) struct $name(atomic::$name);
 
@@ -153,20 +160,28 @@ pub(crate) mod loom_atomics {
                 }
 
                 pub(crate) fn load(&self, order: Ordering) -> $value {
-                    let value =
-                        if OLD_VALUES.get() { self.0.load(order) } else { $load(&self.0, order) };
+                    let value = if OLD_VALUES.get() {
+                        self.0.load(order)
+                    } else {
+                        // No word is ever all ones. An exchange that writes what was there will not
+                        // do: loom takes it for newer than what was stored meanwhile.
+                        let never = <$value>::MAX;
+                        match self.0.compare_exchange(never, never, Ordering::AcqRel, order) {
+                            Ok(value) | Err(value) => value,
+                        }
+                    };
                     look();
                     value
                 }
 
                 pub(crate) fn store(&self, value: $value, order: Ordering) {
                     self.0.store(value, order);
-                    change();
+                    change(order);
                 }
 
                 pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
                     let before = self.0.swap(value, order);
-                    change();
+                    change(order);
                     before
                 }
 
@@ -179,7 +194,7 @@ pub(crate) mod loom_atomics {
                 ) -> Result<$value, $value> {
                     let exchanged = self.0.compare_exchange(current, new, success, failure);
                     if exchanged.is_ok() {
-                        change()
+                        change(success)
                     } else {
                         look_and_fail()
                     }
@@ -187,26 +202,19 @@ pub(crate) mod loom_atomics {
                 }
             }
         };
-        ($name:ident, $value:ty, never $never:expr) => {
-            atomic!($name, $value, |atomic: &atomic::$name, order| {
-                match atomic.compare_exchange($never, $never, Ordering::AcqRel, order) {
-                    Ok(value) | Err(value) => value,
-                }
-            });
-        };
     }
 
     /// What integers can do besides.
     macro_rules! counting {
         ($name:ident, $value:ty) => {
-            counting!($name, $value, fetch_add, fetch_sub, fetch_or, fetch_and);
+            counting!($name, $value, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
         };
         ($name:ident, $value:ty, $($change:ident),*) => {
             #[allow(dead_code, reason = "not every type is used in every way")]
             impl $name {
                 $(pub(crate) fn $change(&self, value: $value, order: Ordering) -> $value {
                     let before = self.0.$change(value, order);
-                    change();
+                    change(order);
                     before
                 })*
             }
@@ -215,10 +223,41 @@ pub(crate) mod loom_atomics {
 
     counting!(AtomicU32, u32);
     counting!(AtomicU64, u64);
-    atomic!(AtomicBool, bool, |atomic: &atomic::AtomicBool, order| atomic.fetch_or(false, order));
-    atomic!(AtomicU8, u8, never u8::MAX);
-    atomic!(AtomicU32, u32, never u32::MAX);
-    atomic!(AtomicU64, u64, never u64::MAX);
+    atomic!(AtomicU8, u8);
+    atomic!(AtomicU32, u32);
+    atomic!(AtomicU64, u64);
+
+    #[derive(Debug)]
+    pub(crate) struct AtomicBool(AtomicU8);
+
+    impl AtomicBool {
+        pub(crate) fn new(value: bool) -> Self {
+            Self(AtomicU8::new(value.into()))
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> bool {
+            self.0.load(order) != 0
+        }
+
+        pub(crate) fn store(&self, value: bool, order: Ordering) {
+            self.0.store(value.into(), order);
+        }
+
+        pub(crate) fn swap(&self, value: bool, order: Ordering) -> bool {
+            self.0.swap(value.into(), order) != 0
+        }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            current: bool,
+            new: bool,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<bool, bool> {
+            let exchanged = self.0.compare_exchange(current.into(), new.into(), success, failure);
+            exchanged.map(|value| value != 0).map_err(|value| value != 0)
+        }
+    }
 }
 
 #[cfg(any(loom, shuttle))]

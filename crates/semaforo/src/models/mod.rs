@@ -30,15 +30,21 @@ mod dormancy;
 mod exchanges;
 mod grants;
 mod hand_offs;
+mod joining;
 mod lanes;
+mod levels;
 mod meetings;
 mod phasers;
+mod pools;
 mod queues;
 mod race;
 mod ring;
+mod scopes;
+mod suspending;
 mod task;
 mod time_limits;
 mod transfers;
+mod tray;
 mod witness;
 
 #[cfg(shuttle)]

@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::number::next_id;
 use super::ticks::ticks;
-use crate::primitive::{AtomicU32, AtomicU64, Ordering};
+use crate::primitive::{AtomicU32, Ordering};
 use crate::wait::cancel::CancelToken;
 use crate::wait::wake;
 
@@ -58,7 +59,7 @@ pub(crate) struct Start {
 pub(crate) struct Head {
     pub(crate) state: AtomicU32,
     pub(crate) level: u32,
-    /// When it was queued.
+    /// When it was queued. Not modelled: there is no time in a model.
     pub(crate) queued: AtomicU64,
     pub(crate) group: usize,
     pub(crate) id: u64,

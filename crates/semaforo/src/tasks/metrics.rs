@@ -1,9 +1,10 @@
 //! What a pool counts.
 
+// Not modelled: nothing depends on them.
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::ticks::CLOCK;
-use crate::primitive::{AtomicU64, Ordering};
 
 /// What a pool has done and has yet to do: see [`Pool::metrics`](super::Pool::metrics).
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 //! What all workers of a pool share.
 
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
-use std::thread;
 
 use super::head::{Run, state};
 use super::levels::Levels;
@@ -13,7 +12,7 @@ use super::scheduler::Scheduled;
 use super::ticks::CLOCK;
 use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
-use crate::primitive::{AtomicU32, Mutex, Ordering, fence};
+use crate::primitive::{AtomicU32, Mutex, Ordering, ThreadBuilder, fence};
 use crate::synchronizer::Synchronizer;
 
 /// In which order a pool's workers pick tasks.
@@ -119,7 +118,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let name = format!("{}-{index}", self.name);
         let body = move || Worker::new(shared, index, local, spare).work();
-        thread::Builder::new().name(name).spawn(body).map(drop)
+        ThreadBuilder::new().name(name).spawn(body).map(drop)
     }
 
     #[cold]
@@ -231,7 +230,7 @@ impl Shared {
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));
             shared.end_apart();
         };
-        if thread::Builder::new().name(name).spawn(body).is_err() {
+        if ThreadBuilder::new().name(name).spawn(body).is_err() {
             // Better late than never.
             self.push_global(task);
             self.end_apart();

@@ -1,0 +1,297 @@
+//! A task that is one call finishes: against whoever joins it, drops its handle, cancels it, or runs it
+//! too.
+
+use std::sync::Arc;
+
+use super::checker::{explore, explore_within};
+use super::race::{For, HOUR, race, time_passes};
+use super::task::Task;
+use super::tray::{Count, Dropped, Tray};
+use crate::WaitError;
+use crate::tasks::head::{Run, state};
+use crate::tasks::{Handle, JoinError, Spawn};
+
+/// A task that has yet to be run, its handle, and what is counted: calls, captures and outcomes that are
+/// dropped.
+struct Started {
+    tray: Tray,
+    handle: For<Handle<Dropped>>,
+    calls: Count,
+    captures: Count,
+    outcomes: Count,
+}
+
+impl Started {
+    fn new() -> Self {
+        let tray = Tray::new();
+        let (calls, captures, outcomes) = (Count::default(), Count::default(), Count::default());
+        let (called, capture, outcome) = (calls.clone(), captures.drops(), outcomes.drops());
+        let handle = tray.spawn(move || {
+            called.up();
+            drop(capture);
+            outcome
+        });
+        Self { tray, handle: For::one_side(handle), calls, captures, outcomes }
+    }
+
+    fn task(&self) -> Arc<dyn Run> {
+        self.tray.first()
+    }
+
+    fn run(&self) {
+        self.task().run();
+    }
+
+    /// Everything was dropped once, and the work was done this often.
+    fn settled(&self, calls: u32) {
+        assert_eq!(self.calls.get(), calls, "so often it was called");
+        assert_eq!(self.captures.get(), 1, "what it had captured is dropped once");
+        assert_eq!(self.outcomes.get(), 1, "what it yields is dropped once");
+    }
+}
+
+/// A task joins while the call ends.
+#[test]
+fn against_a_poll() {
+    explore(|| {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| drop(Task::new(started.handle.take()).run().unwrap()),
+            ],
+        );
+        started.settled(1);
+    });
+}
+
+/// A task that has left its waker hands the handle to another, which leaves its own.
+#[test]
+fn against_a_poll_with_another_waker() {
+    explore(|| {
+        let started = Started::new();
+        let mut handle = started.handle.take();
+        assert!(Task::new(&mut handle).poll().is_pending());
+        started.handle.put(handle);
+        let started = race(
+            started,
+            [
+                |started| started.run(),
+                |started| drop(Task::new(started.handle.take()).run().unwrap()),
+            ],
+        );
+        started.settled(1);
+    });
+}
+
+/// A task polls again with the waker that it has left.
+#[test]
+fn against_a_poll_with_the_same_waker() {
+    explore(|| {
+        let started = Started::new();
+        let task = Task::queued(started.handle.take());
+        let (started, _) = race(
+            (started, task),
+            [|(started, _)| started.run(), |(_, task)| drop(task.take().run().unwrap())],
+        );
+        started.settled(1);
+    });
+}
+
+/// A thread waits.
+#[test]
+fn against_a_thread() {
+    explore_within(4, || {
+        let started = race(
+            Started::new(),
+            [|started| started.run(), |started| drop(started.handle.take().wait().unwrap())],
+        );
+        started.settled(1);
+    });
+}
+
+/// A thread waits that has not much time.
+#[test]
+fn against_time_out_of_a_thread() {
+    explore_within(4, || {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| match started.handle.take().timeout(HOUR).wait() {
+                    Ok(_) | Err(WaitError::TimedOut) => (),
+                    Err(error) => panic!("{error:?}"),
+                },
+            ],
+        );
+        started.settled(1);
+    });
+}
+
+/// The timer ends the wait of a task that joins.
+#[test]
+fn against_time_out_of_a_task() {
+    explore_within(4, || {
+        let started = Started::new();
+        let task = Task::queued(started.handle.take().timeout(HOUR));
+        let started = race(started, [|started| started.run(), |_| assert!(time_passes())]);
+        assert!(matches!(task.left().resume(), Ok(_) | Err(WaitError::TimedOut)));
+        started.settled(1);
+    });
+}
+
+/// The handle is dropped: nobody wants the outcome.
+#[test]
+fn against_dropping_the_handle() {
+    explore(|| {
+        let started =
+            race(Started::new(), [|started| started.run(), |started| drop(started.handle.take())]);
+        started.settled(1);
+    });
+}
+
+/// The handle is dropped after it has left a waker.
+#[test]
+fn against_dropping_a_handle_that_waited() {
+    explore(|| {
+        let started = Started::new();
+        let task = Task::queued(started.handle.take());
+        let (started, _) =
+            race((started, task), [|(started, _)| started.run(), |(_, task)| drop(task.take())]);
+        started.settled(1);
+    });
+}
+
+/// The task is cancelled: it does not begin, or its outcome is dropped, or it was first.
+#[test]
+fn against_cancel() {
+    explore(|| {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| {
+                    let handle = started.handle.take();
+                    if handle.cancel() {
+                        assert!(handle.is_finished());
+                        assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+                    } else {
+                        assert_eq!(started.calls.get(), 1);
+                        drop(handle.wait().unwrap());
+                    }
+                },
+            ],
+        );
+        started.settled(started.calls.get().min(1));
+    });
+}
+
+/// The same while somebody waits in a thread.
+#[test]
+fn against_cancel_and_a_thread() {
+    explore_within(3, || {
+        let (started, cancelled) = race(
+            (Started::new(), For::later()),
+            [
+                |(started, _)| started.run(),
+                |(started, cancelled)| cancelled.put(started.task().cancel(state::SHUT_DOWN)),
+                |(started, cancelled): &(Started, For<bool>)| {
+                    let _ = cancelled;
+                    match started.handle.take().wait() {
+                        Ok(outcome) => drop(outcome),
+                        Err(error) => assert!(matches!(error, JoinError::ShutDown)),
+                    }
+                },
+            ],
+        );
+        if !cancelled.left() {
+            assert_eq!(started.calls.get(), 1);
+        }
+        started.settled(started.calls.get().min(1));
+    });
+}
+
+/// The same while a task joins.
+#[test]
+fn against_cancel_and_a_poll() {
+    explore_within(3, || {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| {
+                    started.task().cancel(0);
+                },
+                |started| match Task::new(started.handle.take()).run() {
+                    Ok(outcome) => drop(outcome),
+                    Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+                },
+            ],
+        );
+        started.settled(started.calls.get().min(1));
+    });
+}
+
+/// Two cancel the task: one of them has.
+#[test]
+fn two_who_cancel() {
+    explore_within(3, || {
+        let (started, cancelled) = race(
+            (Started::new(), Count::default()),
+            [
+                |(started, cancelled)| {
+                    if started.task().cancel(0) {
+                        cancelled.up();
+                    }
+                },
+                |(started, cancelled)| {
+                    if started.handle.take().cancel() {
+                        cancelled.up();
+                    }
+                },
+                |(started, _)| started.run(),
+            ],
+        );
+        if cancelled.get() == 0 {
+            assert_eq!(started.calls.get(), 1);
+        }
+        assert!(cancelled.get() <= 1);
+        started.settled(started.calls.get().min(1));
+    });
+}
+
+/// Two run the task, because one has found it in a queue and the other waits for it: one does.
+#[test]
+fn two_who_run() {
+    explore_within(3, || {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| {
+                    started.run();
+                    drop(started.handle.take().wait().unwrap());
+                },
+            ],
+        );
+        started.settled(1);
+    });
+}
+
+/// Somebody cancels while two run it.
+#[test]
+fn two_who_run_against_cancel() {
+    explore_within(3, || {
+        let started = race(
+            Started::new(),
+            [
+                |started| started.run(),
+                |started| started.run(),
+                |started| {
+                    started.handle.take().cancel();
+                },
+            ],
+        );
+        started.settled(started.calls.get().min(1));
+    });
+}

@@ -1,0 +1,84 @@
+//! A scope: its owner goes when everyone has left, and nobody touches it then.
+
+use super::checker::explore_within;
+use super::pools::{pool, shut_down};
+use super::tray::Count;
+use super::witness::Witness;
+
+/// The owner waits for one task.
+#[test]
+fn one_task() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let witness = Witness::new();
+        pool.scope(|scope| scope.execute(|| witness.change()));
+        assert_eq!(witness.look(), 1);
+        drop(witness);
+        shut_down(pool);
+    });
+}
+
+/// It joins one task, and waits for another that it has not joined.
+#[test]
+fn one_joined_and_one_not() {
+    explore_within(1, || {
+        let pool = pool(1, 0);
+        let (first, second) = (Witness::new(), Witness::new());
+        pool.scope(|scope| {
+            let joined = scope.spawn(|| first.change());
+            scope.execute(|| second.change());
+            joined.wait().unwrap();
+            assert_eq!(first.look(), 1);
+        });
+        assert_eq!((first.look(), second.look()), (1, 1));
+        shut_down(pool);
+    });
+}
+
+/// A task of the scope starts another.
+#[test]
+fn a_task_that_starts_another() {
+    explore_within(1, || {
+        let pool = pool(1, 0);
+        let count = Count::default();
+        pool.scope(|scope| {
+            scope.execute(|| {
+                scope.execute(|| count.up());
+                count.up();
+            });
+        });
+        assert_eq!(count.get(), 2);
+        shut_down(pool);
+    });
+}
+
+/// The owner is a worker, and helps itself.
+#[test]
+fn an_owner_that_helps() {
+    explore_within(1, || {
+        let pool = pool(1, 0);
+        let inside = pool.clone();
+        let sum = pool.spawn(move || {
+            let count = Count::default();
+            inside.scope(|scope| {
+                scope.execute(|| count.up());
+                scope.execute(|| count.up());
+            });
+            count.get()
+        });
+        assert_eq!(sum.wait().unwrap(), 2);
+        shut_down(pool);
+    });
+}
+
+/// The pool is shut down while the scope starts a task: that runs or is cancelled, and the owner goes.
+#[test]
+fn against_the_end() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let other = pool.clone();
+        let ends = super::checker::spawn(move || shut_down(other));
+        pool.scope(|scope| scope.execute(|| ()));
+        ends.join().unwrap();
+    });
+}

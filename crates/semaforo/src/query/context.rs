@@ -1,0 +1,92 @@
+//! What all threads that work on one query share: who they are, and whether they should go on.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::crew::Crew;
+use super::limits::{Cancelled, Limits};
+use super::panics::Panics;
+use crate::wait::cancel::CancelToken;
+
+/// One run of a query.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) crew: Crew,
+    token: Option<CancelToken>,
+    /// No chunk is claimed any more: something panicked, the token has fired, or nobody wants the
+    /// rest.
+    halted: AtomicBool,
+    cancelled: AtomicBool,
+    panics: Mutex<Vec<Box<dyn Any + Send>>>,
+}
+
+/// The run has ended early; the context knows why.
+#[derive(Debug)]
+pub struct Halted;
+
+impl Context {
+    pub(crate) fn new(crew: Crew, token: Option<CancelToken>) -> Self {
+        Self {
+            crew,
+            token,
+            halted: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            panics: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Whether to stop at this boundary between chunks.
+    pub(crate) fn is_halted(&self) -> bool {
+        if self.halted.load(Ordering::Relaxed) {
+            return true;
+        }
+        let fired = self.token.as_ref().is_some_and(CancelToken::is_cancelled);
+        if fired {
+            self.cancelled.store(true, Ordering::Relaxed);
+            self.halt();
+        }
+        fired
+    }
+
+    /// Nobody claims another chunk.
+    pub(crate) fn halt(&self) {
+        self.halted.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs what may be anybody's code. A panic ends the run, and is kept.
+    pub(crate) fn guard<R>(&self, code: impl FnOnce() -> R) -> Result<R, Halted> {
+        // What the code leaves half-done is dropped with the rest of the run.
+        catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
+            self.panics.lock().unwrap_or_else(PoisonError::into_inner).push(payload);
+            self.halt();
+            Halted
+        })
+    }
+
+    /// [`guard`](Self::guard), for a part of the run.
+    pub(crate) fn run<R>(&self, part: impl FnOnce() -> Result<R, Halted>) -> Result<R, Halted> {
+        self.guard(part).and_then(|outcome| outcome)
+    }
+
+    /// An error if the run has ended early.
+    pub(crate) fn check(&self) -> Result<(), Halted> {
+        if self.halted.load(Ordering::Relaxed) { Err(Halted) } else { Ok(()) }
+    }
+
+    /// What the run as a whole yields.
+    ///
+    /// # Panics
+    /// If any part of it did.
+    pub(crate) fn finish<L: Limits, R>(&self, outcome: Result<R, Halted>) -> L::Output<R> {
+        let panics =
+            std::mem::take(&mut *self.panics.lock().unwrap_or_else(PoisonError::into_inner));
+        if !panics.is_empty() {
+            drop(outcome);
+            // The hook has run for each of them.
+            resume_unwind(Box::new(Panics::new(panics)));
+        }
+        L::output(outcome.map_err(|Halted| Cancelled))
+    }
+}

@@ -1,0 +1,122 @@
+//! The threads that work on a query: the calling one, and helpers.
+
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread;
+
+/// What is to be done, by all together.
+pub(crate) trait Work: Sync {
+    /// Works for as long as there is work, or until this seat has to be left.
+    fn turn(&self, seat: Seat, crew: &Crew) -> Turn;
+
+    /// How many helpers would find something to do.
+    fn room(&self) -> usize;
+}
+
+/// Who works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// The calling thread, while it works alone. It stops when help would pay.
+    Alone,
+    /// The calling thread.
+    Caller,
+    /// Another thread. It stops between chunks if it has to [give way](Crew::gives_way).
+    Helper,
+}
+
+/// How a turn has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There is nothing more to begin.
+    Done,
+    /// There is more: it wants to be called again, by whoever has time.
+    Yield,
+}
+
+/// How many work on a query, and how urgently.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    threads: usize,
+}
+
+impl Crew {
+    pub(crate) fn new(threads: Option<NonZero<usize>>) -> Self {
+        // Asking for it reads files.
+        static CORES: LazyLock<usize> =
+            LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+        Self { threads: threads.map_or_else(|| *CORES, NonZero::get) }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Whether a helper should leave its thread to something more urgent.
+    pub(crate) fn gives_way(&self) -> bool {
+        #[cfg(test)]
+        return tests::PUSHED.with(|pushed| pushed.replace(!pushed.get()));
+        #[cfg(not(test))]
+        false
+    }
+
+    /// Runs the work on this thread, alone at first; then, if it takes longer, with helpers. Returns
+    /// when all is done. The work must not panic.
+    pub(crate) fn run(&self, work: &impl Work) {
+        if self.threads > 1 {
+            if work.turn(Seat::Alone, self) == Turn::Done {
+                return;
+            }
+            let helpers = work.room().min(self.threads - 1);
+            if helpers > 0 {
+                return self.with_helpers(
+                    || work.turn(Seat::Helper, self),
+                    |recruit| {
+                        // The others do the work of a helper that cannot be had.
+                        let _all = (0..helpers).all(|_| recruit());
+                        while work.turn(Seat::Caller, self) == Turn::Yield {}
+                    },
+                );
+            }
+        }
+        while work.turn(Seat::Caller, self) == Turn::Yield {}
+    }
+
+    /// Runs `body`, which can recruit helpers, one per call, unless that says false; returns when they
+    /// are all gone.
+    pub(crate) fn with_helpers<R>(
+        &self,
+        help: impl Fn() -> Turn + Sync,
+        body: impl FnOnce(&dyn Fn() -> bool) -> R,
+    ) -> R {
+        let help = &help;
+        thread::scope(|scope| {
+            body(&|| thread::Builder::new().spawn_scoped(scope, move || persist(help)).is_ok())
+        })
+    }
+
+    /// Runs what waits for helpers.
+    pub(crate) fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
+        wait()
+    }
+
+    /// Starts a helper that nobody waits for. False if it cannot be had.
+    pub(crate) fn detach(&self, help: impl Fn() -> Turn + Send + 'static) -> bool {
+        thread::Builder::new().spawn(move || persist(&help)).is_ok()
+    }
+}
+
+fn persist(help: &impl Fn() -> Turn) {
+    while help() == Turn::Yield {
+        thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// In unit tests every helper gives way between any two chunks.
+        pub(super) static PUSHED: Cell<bool> = const { Cell::new(false) };
+    }
+}

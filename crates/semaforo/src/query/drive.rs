@@ -1,0 +1,161 @@
+//! The loop in which threads claim chunks and consume them, and how large the chunks are.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::context::{Context, Halted};
+use super::crew::{Crew, Seat, Turn, Work};
+use super::pipeline::{Source, Want};
+
+/// How long a chunk should take. Claiming one costs about a tenth of a microsecond, and whoever wants
+/// the others to stop waits for about as long.
+const CHUNK: Duration = Duration::from_micros(75);
+
+/// How long a query runs on the calling thread before it asks for help: about what it costs to wake
+/// another thread and to wait for it.
+const PATIENCE: Duration = Duration::from_micros(30);
+
+/// While that lasts, chunks are smaller.
+const CHUNK_ALONE: Duration = Duration::from_micros(15);
+
+/// A chunk is no more than so many times as large as the one before: the first elements may be cheap.
+const GROWTH: usize = 8;
+
+/// Chunks that a thread should be able to claim until the end, so that nobody waits for the last.
+const CHUNKS_PER_THREAD: usize = 4;
+
+/// What a terminal, or an operator that needs all of its input, does with chunks.
+pub(crate) trait Consumer<T>: Sync {
+    /// What a thread keeps between chunks. Threads may take over from one another.
+    type State: Send;
+
+    fn start(&self) -> Self::State;
+
+    /// Consumes one chunk. Breaks if no more chunks are needed: those that are claimed already will
+    /// still be consumed, by others.
+    fn consume(
+        &self,
+        state: &mut Self::State,
+        span: (usize, usize),
+        items: impl Iterator<Item = T>,
+    ) -> ControlFlow<()>;
+}
+
+/// Consumes all chunks, or those up to a break. Yields what the threads have kept.
+pub(crate) fn drive<S: Source, C: Consumer<S::Item>>(
+    context: &Context,
+    source: &S,
+    consumer: &C,
+) -> Result<Vec<C::State>, Halted> {
+    let drive = Drive {
+        context,
+        source,
+        consumer,
+        size: AtomicUsize::new(1),
+        over: AtomicBool::new(false),
+        idle: Mutex::new(Vec::new()),
+    };
+    context.crew.run(&drive);
+    context.check()?;
+    Ok(drive.idle.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Drive<'a, S, C: Consumer<S::Item>>
+where
+    S: Source,
+{
+    context: &'a Context,
+    source: &'a S,
+    consumer: &'a C,
+    /// The size of chunk that somebody has found right, for those who begin.
+    size: AtomicUsize,
+    /// No more chunks are needed.
+    over: AtomicBool,
+    /// What is kept by those who are not at work: between their turns, and in the end.
+    idle: Mutex<Vec<C::State>>,
+}
+
+impl<S: Source, C: Consumer<S::Item>> Work for Drive<'_, S, C> {
+    fn turn(&self, seat: Seat, crew: &Crew) -> Turn {
+        if self.over.load(Ordering::Relaxed) || self.context.is_halted() {
+            return Turn::Done;
+        }
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Ok(mut state) = self.context.guard(|| kept.unwrap_or_else(|| self.consumer.start()))
+        else {
+            return Turn::Done;
+        };
+        let turn = self.claim_and_consume(&mut state, seat, crew);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        turn
+    }
+
+    fn room(&self) -> usize {
+        self.source.remaining().unwrap_or(usize::MAX)
+    }
+}
+
+impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
+    fn claim_and_consume(&self, state: &mut C::State, seat: Seat, crew: &Crew) -> Turn {
+        let share = if crew.threads() == 1 { 0 } else { crew.threads() * CHUNKS_PER_THREAD };
+        let length = if seat == Seat::Alone { CHUNK_ALONE } else { CHUNK };
+        let mut pace = Pace::new(self.size.load(Ordering::Relaxed), length);
+        let begun = pace.at;
+        loop {
+            if self.over.load(Ordering::Relaxed) || self.context.is_halted() {
+                return Turn::Done;
+            }
+            let step = self.context.guard(|| {
+                let claimed = self.source.claim(Want::about(pace.size, share))?;
+                let (span, positions) = ((claimed.start, claimed.end), claimed.positions());
+                Some((positions, self.consumer.consume(state, span, claimed.items)))
+            });
+            let Ok(Some((positions, flow))) = step else { return Turn::Done };
+            if flow.is_break() {
+                self.over.store(true, Ordering::Relaxed);
+                return Turn::Done;
+            }
+            pace.note(positions);
+            self.size.store(pace.size, Ordering::Relaxed);
+            let leaves = match seat {
+                Seat::Alone => pace.at - begun > PATIENCE,
+                Seat::Caller => false,
+                Seat::Helper => crew.gives_way(),
+            };
+            if leaves {
+                return Turn::Yield;
+            }
+        }
+    }
+}
+
+/// Finds out how large a chunk has to be in order to take so long.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    pub(crate) size: usize,
+    length: Duration,
+    /// When the last chunk ended.
+    at: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(size: usize, length: Duration) -> Self {
+        Self { size, length, at: Instant::now() }
+    }
+
+    /// Something else was done since the last chunk.
+    pub(crate) fn begin(&mut self) {
+        self.at = Instant::now();
+    }
+
+    /// A chunk of so many positions has just ended.
+    pub(crate) fn note(&mut self, positions: usize) {
+        let now = Instant::now();
+        let took = (now - self.at).as_nanos().max(1) as usize;
+        self.at = now;
+        let right = (self.length.as_nanos() as usize).saturating_mul(positions) / took;
+        self.size = right.clamp(1, self.size.saturating_mul(GROWTH));
+    }
+}

@@ -1,0 +1,63 @@
+//! A few large jobs that are known beforehand, unlike the chunks of a source.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::context::{Context, Halted};
+use super::crew::{Crew, Seat, Turn, Work};
+
+/// Does all jobs, in parallel from the beginning if `large`, and yields what comes of them, in order.
+pub(crate) fn jobs<J: Send, R: Send>(
+    context: &Context,
+    jobs: Vec<J>,
+    large: bool,
+    work: impl Fn(J) -> R + Sync,
+) -> Result<Vec<R>, Halted> {
+    let list = List {
+        context,
+        left: Mutex::new(jobs.into_iter().enumerate()),
+        done: Mutex::new(Vec::new()),
+        large,
+        work,
+    };
+    context.crew.run(&list);
+    context.check()?;
+    let mut done = list.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(number, _)| *number);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+struct List<'a, I, R, W> {
+    context: &'a Context,
+    left: Mutex<I>,
+    done: Mutex<Vec<(usize, R)>>,
+    large: bool,
+    work: W,
+}
+
+impl<J, I, R, W> Work for List<'_, I, R, W>
+where
+    I: ExactSizeIterator<Item = (usize, J)> + Send,
+    R: Send,
+    W: Fn(J) -> R + Sync,
+{
+    fn turn(&self, seat: Seat, crew: &Crew) -> Turn {
+        if self.large && seat == Seat::Alone {
+            return Turn::Yield;
+        }
+        while !self.context.is_halted() {
+            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, job)) = next else { break };
+            let Ok(result) = self.context.guard(|| (self.work)(job)) else { break };
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+            if seat == Seat::Helper && crew.gives_way() {
+                return Turn::Yield;
+            }
+        }
+        Turn::Done
+    }
+
+    /// The caller does one of them.
+    fn room(&self) -> usize {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).len().saturating_sub(1)
+    }
+}

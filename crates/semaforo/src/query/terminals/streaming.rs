@@ -1,0 +1,187 @@
+//! Items that one thread consumes while others make them.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::query::context::{Context, Halted};
+use crate::query::gather::gather;
+use crate::query::limits::Limits;
+use crate::query::pipeline::{Pipeline, Source};
+use crate::query::production::{Consuming, Production};
+use crate::query::settings::{Merge, Query};
+
+impl<P: Pipeline, L: Limits> Query<P, L> {
+    /// Calls a function with every item, on the calling thread, while other threads make those that
+    /// follow: in order, or as they come if the query is [unordered](Self::as_unordered).
+    ///
+    /// Only a limited number of items is ahead of the function; [`with_merge`](Self::with_merge) has
+    /// the choices. To call a function on all threads, [`for_all`](Self::for_all) is the one.
+    ///
+    /// ```
+    /// use semaforo::query::prelude::*;
+    ///
+    /// let words = ["to".to_string(), "be".to_string()];
+    /// let mut text = String::new();
+    /// words.as_parallel().map(|word| word.to_uppercase()).for_each(|word| text += &word);
+    /// assert_eq!(text, "TOBE");
+    /// ```
+    pub fn for_each<F: FnMut(P::Item)>(self, mut function: F) -> L::Output<()> {
+        let settings = self.settings;
+        if settings.merge == Merge::Full {
+            return self.execute(|context, source| {
+                gather(context, source)?.into_iter().for_each(function);
+                Ok(())
+            });
+        }
+        let context = Context::new(settings.crew(), self.limits.token());
+        let source = match context.run(|| self.pipeline.open(&context)) {
+            Ok(source) => source,
+            Err(Halted) => return context.finish::<L, ()>(Err(Halted)),
+        };
+        let production = Production::new(context, source, settings.ordered, settings.merge);
+        let outcome = production.crew().with_helpers(
+            || production.help(),
+            |recruit| {
+                let mut consuming = Consuming::new();
+                let outcome = production.context().run(|| {
+                    while let Some(items) = production.next(&mut consuming, recruit)? {
+                        items.into_iter().for_each(&mut function);
+                    }
+                    Ok(())
+                });
+                production.stop();
+                outcome
+            },
+        );
+        production.context().finish::<L, ()>(outcome)
+    }
+}
+
+/// The items, while they are made: in order, or as they come if the query is
+/// [unordered](Query::as_unordered). This is for queries that borrow nothing; for others there is
+/// [`for_each`](Query::for_each).
+///
+/// ```
+/// use semaforo::query::prelude::*;
+///
+/// let mut total = 0;
+/// for square in (1..=1000_u64).as_parallel().map(|n| n * n) {
+///     total += square;
+///     if total > 1_000_000 {
+///         break; // stops those who make the items, and waits for them
+///     }
+/// }
+/// assert_eq!(total, 1_008_015);
+/// ```
+///
+/// # Panics
+/// Operators that need all of their input work at once, when the iteration begins; if one panics, so
+/// does `into_iter`. If another panics later, so does `next`.
+impl<P, L> IntoIterator for Query<P, L>
+where
+    P: Pipeline<Source: 'static>,
+    L: Limits,
+{
+    type Item = L::Output<P::Item>;
+    type IntoIter = IntoIter<P, L>;
+
+    fn into_iter(self) -> IntoIter<P, L> {
+        let settings = self.settings;
+        let context = Context::new(settings.crew(), self.limits.token());
+        let opened = context.run(|| {
+            let source = self.pipeline.open(&context)?;
+            Ok(match settings.merge {
+                Merge::Full => (None, gather(&context, source)?),
+                Merge::Auto | Merge::None => (Some(source), Vec::new()),
+            })
+        });
+        let (state, current) = match opened {
+            Ok((None, items)) => (State::Ended, items),
+            Ok((Some(source), items)) => {
+                let production = Production::new(context, source, settings.ordered, settings.merge);
+                (State::Producing(Arc::new(production), Consuming::new()), items)
+            }
+            Err(Halted) => (State::Cancelled(context.finish::<L, _>(Err(Halted))), Vec::new()),
+        };
+        IntoIter { current: current.into_iter(), state, limits: PhantomData }
+    }
+}
+
+/// The items of a query, while they are made.
+///
+/// Dropping it stops those who make them, and waits for them.
+pub struct IntoIter<P: Pipeline<Source: 'static>, L: Limits> {
+    current: std::vec::IntoIter<P::Item>,
+    state: State<P::Source, L::Output<P::Item>>,
+    limits: PhantomData<fn() -> L>,
+}
+
+enum State<S: Source, R> {
+    Producing(Arc<Production<S>>, Consuming),
+    /// This is yet to be yielded, after which there is no more.
+    Cancelled(R),
+    Ended,
+}
+
+impl<P: Pipeline<Source: 'static>, L: Limits> Iterator for IntoIter<P, L> {
+    type Item = L::Output<P::Item>;
+
+    fn next(&mut self) -> Option<L::Output<P::Item>> {
+        loop {
+            if let Some(item) = self.current.next() {
+                return Some(L::output(Ok(item)));
+            }
+            let State::Producing(production, consuming) = &mut self.state else {
+                return match std::mem::replace(&mut self.state, State::Ended) {
+                    State::Cancelled(end) => Some(end),
+                    State::Producing(..) | State::Ended => None,
+                };
+            };
+            let recruit = || {
+                let production = Arc::clone(production);
+                Arc::clone(&production).crew().detach(move || production.help())
+            };
+            let next = production.next(consuming, &recruit);
+            match next {
+                Ok(Some(items)) => self.current = items.into_iter(),
+                Ok(None) => drop(self.stop()),
+                Err(Halted) => {
+                    let production = self.stop()?;
+                    return Some(production.context().finish::<L, _>(Err(Halted)));
+                }
+            }
+        }
+    }
+}
+
+impl<P: Pipeline<Source: 'static>, L: Limits> IntoIter<P, L> {
+    /// Stops those who make items. What they have made, and what is left of the source, can then be
+    /// dropped, here and not on the thread of a helper that is about to end.
+    fn stop(&mut self) -> Option<Production<P::Source>> {
+        let State::Producing(mut shared, _) = std::mem::replace(&mut self.state, State::Ended)
+        else {
+            return None;
+        };
+        shared.stop();
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(production) => return Some(production),
+                Err(still) => shared = still,
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<P: Pipeline<Source: 'static>, L: Limits> Drop for IntoIter<P, L> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<P: Pipeline<Source: 'static>, L: Limits> fmt::Debug for IntoIter<P, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter").field("ready", &self.current.len()).finish_non_exhaustive()
+    }
+}
