@@ -63,6 +63,14 @@ fn tasks_start_others_in_their_own_scope() {
             let (pool, count) = (pool(mode, threads), AtomicUsize::new(0));
             pool.scope(|scope| grow(scope, &count, 9));
             assert_eq!(count.load(Ordering::SeqCst), 1023);
+            // Where the one who waits runs some of them itself.
+            let inside = pool.clone();
+            let grown = pool.spawn(move || {
+                let count = AtomicUsize::new(0);
+                inside.scope(|scope| scope.execute(|| grow(scope, &count, 9)));
+                count.into_inner()
+            });
+            assert_eq!(grown.wait().unwrap(), 1023);
         }
     });
 }

@@ -147,6 +147,28 @@ fn a_task_may_wait_for_one_that_comes_later() {
     });
 }
 
+/// Whichever way a task waits for its children, there is somebody to run them.
+#[test]
+fn children_are_waited_for_in_every_way() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let inside = pool.clone();
+        let sum = pool.spawn(move || {
+            let child = || inside.spawn(|| 1);
+            let finished = child();
+            finished.finished().wait();
+            let stop = semaforo::CancelSource::new();
+            let bounded = child().timeout(support::LIMIT).cancel_on(&stop.token()).wait().unwrap();
+            let all = tasks::when_all((0..5).map(|_| child())).wait().unwrap().len();
+            let (_, any, others) = tasks::when_any((0..5).map(|_| child())).wait().unwrap();
+            let then = child().then(&inside, |n| n.unwrap() + 1).wait().unwrap();
+            let future = inside.spawn_future(async { 1 }).wait().unwrap();
+            finished.wait().unwrap() + bounded + all + any.unwrap() + others.len() + then + future
+        });
+        assert_eq!(sum.wait().unwrap(), 1 + 1 + 5 + 1 + 4 + 2 + 1);
+    });
+}
+
 #[test]
 fn a_producer_and_a_consumer_share_one_worker() {
     in_both_modes(|mode| {
