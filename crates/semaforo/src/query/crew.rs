@@ -1,8 +1,10 @@
-//! The threads that work on a query: the calling one, and helpers.
+//! The threads that work on a query: the calling one, and helpers, which are tasks of a pool.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
 use std::thread;
+
+use crate::tasks::{self, Pool, Scope};
 
 /// What is to be done, by all together.
 pub(crate) trait Work: Sync {
@@ -33,30 +35,49 @@ pub(crate) enum Turn {
     Yield,
 }
 
-/// How many work on a query, and how urgently.
+/// How many work on a query, whose threads they are, and how urgently.
 #[derive(Clone, Debug)]
 pub(crate) struct Crew {
     threads: usize,
+    /// The one that everybody shares, if none.
+    pool: Option<Pool>,
+    /// The pool's normal level, if none.
+    level: Option<u32>,
 }
 
 impl Crew {
-    pub(crate) fn new(threads: Option<NonZero<usize>>) -> Self {
+    pub(crate) fn new(
+        threads: Option<NonZero<usize>>,
+        pool: Option<Pool>,
+        level: Option<u32>,
+    ) -> Self {
         // Asking for it reads files.
         static CORES: LazyLock<usize> =
             LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
-        Self { threads: threads.map_or_else(|| *CORES, NonZero::get) }
+        let usual = || pool.as_ref().map_or_else(|| *CORES, Pool::threads);
+        Self { threads: threads.map_or_else(usual, NonZero::get), pool, level }
     }
 
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
+    /// Started only if somebody is to help.
+    fn pool(&self) -> &Pool {
+        self.pool.as_ref().unwrap_or_else(|| Pool::global())
+    }
+
+    fn level(&self) -> u32 {
+        self.level.unwrap_or_else(|| self.pool().normal())
+    }
+
     /// Whether a helper should leave its thread to something more urgent.
     pub(crate) fn gives_way(&self) -> bool {
         #[cfg(test)]
-        return tests::PUSHED.with(|pushed| pushed.replace(!pushed.get()));
-        #[cfg(not(test))]
-        false
+        if tests::PUSHED.with(|pushed| pushed.replace(!pushed.get())) {
+            return true;
+        }
+        self.pool().has_more_urgent_than(self.level())
     }
 
     /// Runs the work on this thread, alone at first; then, if it takes longer, with helpers. Returns
@@ -81,34 +102,52 @@ impl Crew {
         while work.turn(Seat::Caller, self) == Turn::Yield {}
     }
 
-    /// Runs `body`, which can recruit helpers, one per call, unless that says false; returns when they
-    /// are all gone.
+    /// Runs `body`, which can recruit helpers, one per call, unless that says false. Those who have not
+    /// begun when it ends never do; returns when the others are gone.
     pub(crate) fn with_helpers<R>(
         &self,
         help: impl Fn() -> Turn + Sync,
         body: impl FnOnce(&dyn Fn() -> bool) -> R,
     ) -> R {
         let help = &help;
-        thread::scope(|scope| {
-            body(&|| thread::Builder::new().spawn_scoped(scope, move || persist(help)).is_ok())
+        self.pool().scope(|scope| {
+            scope.set_level(self.level());
+            let result = body(&|| self.pool().is_open() && recruit(scope, help));
+            scope.withdraw();
+            result
         })
     }
 
     /// Runs what waits for helpers.
     pub(crate) fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
-        wait()
+        tasks::blocking(wait)
     }
 
     /// Starts a helper that nobody waits for. False if it cannot be had.
     pub(crate) fn detach(&self, help: impl Fn() -> Turn + Send + 'static) -> bool {
-        thread::Builder::new().spawn(move || persist(&help)).is_ok()
+        let open = self.pool().is_open();
+        if open {
+            let crew = self.clone();
+            self.pool().at(self.level()).execute(move || {
+                if help() == Turn::Yield {
+                    crew.detach(help);
+                }
+            });
+        }
+        open
     }
 }
 
-fn persist(help: &impl Fn() -> Turn) {
-    while help() == Turn::Yield {
-        thread::yield_now();
-    }
+/// Starts a helper; false if the query is over.
+fn recruit<'scope, H: Fn() -> Turn + Sync>(
+    scope: &'scope Scope<'scope, '_>,
+    help: &'scope H,
+) -> bool {
+    scope.execute_unless_withdrawn(move || {
+        if help() == Turn::Yield {
+            recruit(scope, help);
+        }
+    })
 }
 
 #[cfg(test)]

@@ -48,8 +48,10 @@ struct Floor<T> {
     ahead: usize,
     /// Of these, those that are being made.
     made: usize,
-    /// Helpers that are at work, or will be.
-    helpers: usize,
+    /// Helpers that were called and have not left.
+    called: usize,
+    /// Of these, those that are at work.
+    working: usize,
     /// The source has nothing left.
     exhausted: bool,
     /// The size of chunk that somebody has found right, for those who begin.
@@ -89,7 +91,8 @@ impl<S: Source> Production<S> {
     pub(crate) fn new(context: Context, source: S, ordered: bool, merge: Merge) -> Self {
         let ready =
             if ordered { Ready::Ordered(Row::new(0)) } else { Ready::Unordered(VecDeque::new()) };
-        let floor = Floor { ready, ahead: 0, made: 0, helpers: 0, exhausted: false, size: 1 };
+        let floor =
+            Floor { ready, ahead: 0, made: 0, called: 0, working: 0, exhausted: false, size: 1 };
         Self {
             window: context.crew.threads() * WINDOW_PER_THREAD,
             largest: if merge == Merge::None { 1 } else { usize::MAX },
@@ -112,21 +115,27 @@ impl<S: Source> Production<S> {
         self.floor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A helper's turn, for which a place was counted. Leaves when there is no room or nothing to do.
+    /// A helper's turn, for which it was called. Leaves when there is no room or nothing to do.
     pub(crate) fn help(&self) -> Turn {
-        let mut pace = Pace::new(self.floor().size, CHUNK);
-        loop {
-            let mut floor = self.floor();
+        let mut floor = self.floor();
+        floor.working += 1;
+        let mut pace = Pace::new(floor.size, CHUNK);
+        let turn = loop {
             if floor.exhausted || floor.ahead >= self.window || self.context.is_halted() {
-                floor.helpers -= 1;
-                self.news.notify_all();
-                return Turn::Done;
+                floor.called -= 1;
+                break Turn::Done;
             }
             self.make(floor, &mut pace);
-            if self.context.crew.gives_way() {
-                return Turn::Yield;
+            let gives_way = self.context.crew.gives_way();
+            floor = self.floor();
+            if gives_way {
+                break Turn::Yield;
             }
-        }
+        };
+        floor.working -= 1;
+        drop(floor);
+        self.news.notify_all();
+        turn
     }
 
     /// Claims a chunk and makes its items.
@@ -222,12 +231,12 @@ impl<S: Source> Production<S> {
         let most = self.context.crew.threads() - 1;
         let wanted =
             consumer.alone > PATIENCE && !floor.exhausted && floor.ahead <= self.window / 2;
-        let missing = if wanted { most - floor.helpers.min(most) } else { 0 };
-        floor.helpers += missing;
+        let missing = if wanted { most - floor.called.min(most) } else { 0 };
+        floor.called += missing;
         drop(floor);
         let refused = (0..missing).filter(|_| !recruit()).count();
         if refused > 0 {
-            self.floor().helpers -= refused;
+            self.floor().called -= refused;
         }
     }
 
@@ -239,7 +248,7 @@ impl<S: Source> Production<S> {
 
     fn wait_for_helpers(&self) {
         let mut floor = self.floor();
-        while floor.helpers > 0 {
+        while floor.working > 0 {
             floor = self.wait(floor);
         }
     }

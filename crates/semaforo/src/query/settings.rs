@@ -6,6 +6,7 @@ use super::context::{Context, Halted};
 use super::crew::Crew;
 use super::limits::{Cancellable, Limits, Unlimited};
 use super::pipeline::Pipeline;
+use crate::tasks::Pool;
 use crate::wait::cancel::CancelToken;
 
 /// Items to come, and what is to be done to them, on as many threads as pay.
@@ -23,12 +24,13 @@ pub struct Query<P, L = Unlimited> {
     pub(super) limits: L,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) ordered: bool,
     pub(super) merge: Merge,
     threads: Option<NonZero<usize>>,
-    priority: Option<usize>,
+    pool: Option<Pool>,
+    level: Option<u32>,
 }
 
 /// When a consumer that iterates over a query sees the items.
@@ -52,8 +54,8 @@ pub enum Merge {
 
 impl<P: Pipeline> Query<P> {
     pub(super) fn new(pipeline: P) -> Self {
-        let settings =
-            Settings { ordered: true, merge: Merge::default(), threads: None, priority: None };
+        let merge = Merge::default();
+        let settings = Settings { ordered: true, merge, threads: None, pool: None, level: None };
         Self { pipeline, settings, limits: Unlimited }
     }
 }
@@ -93,9 +95,10 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self
     }
 
-    /// Uses no more than so many threads, the calling one among them; as many as the machine has
-    /// cores unless said. With one, the query runs on the calling thread. (PLINQ's
-    /// `WithDegreeOfParallelism`.)
+    /// Uses no more than so many threads, the calling one among them; as many as the pool has unless
+    /// said. With one, the query runs on the calling thread. (PLINQ's `WithDegreeOfParallelism`.)
+    ///
+    /// The others are the pool's: more helpers than it has threads do not run at once.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -113,16 +116,35 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self
     }
 
-    /// The level at which the helpers of the calling thread are scheduled; smaller is more urgent.
-    /// Between chunks they give way to tasks of more urgent levels.
+    /// Has the calling thread helped by this pool, and not by [the one of the
+    /// process](Pool::global).
+    ///
+    /// ```
+    /// use semaforo::query::prelude::*;
+    /// use semaforo::tasks::Pool;
+    ///
+    /// let pool = Pool::builder().threads(3).build()?;
+    /// assert_eq!((1..=1000_u64).as_parallel().on(&pool).sum::<u64>(), 500_500);
+    /// # Ok::<(), semaforo::tasks::BuildError>(())
+    /// ```
+    pub fn on(mut self, pool: &Pool) -> Self {
+        self.settings.pool = Some(pool.clone());
+        self
+    }
+
+    /// The level of the helpers in the pool, its [normal](Pool::normal) one unless said; smaller is more
+    /// urgent. Between chunks they give way to tasks of more urgent levels.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
     ///
     /// assert_eq!((0..100).as_parallel().with_priority(9).count(), 100);
     /// ```
-    pub fn with_priority(mut self, level: usize) -> Self {
-        self.settings.priority = Some(level);
+    ///
+    /// # Panics
+    /// When a terminal calls for helpers, if the pool has no such level.
+    pub fn with_priority(mut self, level: u32) -> Self {
+        self.settings.level = Some(level);
         self
     }
 
@@ -178,6 +200,6 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 
 impl Settings {
     pub(super) fn crew(&self) -> Crew {
-        Crew::new(self.threads)
+        Crew::new(self.threads, self.pool.clone(), self.level)
     }
 }

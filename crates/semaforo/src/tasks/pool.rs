@@ -227,6 +227,17 @@ impl Pool {
         self.shared().metrics()
     }
 
+    /// The level of tasks that are started without saying one.
+    #[must_use]
+    pub fn normal(&self) -> u32 {
+        self.shared().normal
+    }
+
+    /// Whether tasks can be started, by this thread.
+    pub(crate) fn is_open(&self) -> bool {
+        self.shared().refusal().is_none()
+    }
+
     /// Whether something more urgent than this level waits in the queue of all.
     pub(crate) fn has_more_urgent_than(&self, level: u32) -> bool {
         self.shared().levels.smallest().is_some_and(|smallest| smallest < level)

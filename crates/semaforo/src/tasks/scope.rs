@@ -13,7 +13,7 @@ use super::call::Call;
 use super::detached::{Detached, Last};
 use super::error::{JoinError, Panic};
 use super::handle::Joiner;
-use super::head::Run;
+use super::head::{Run, state};
 use super::joint::Join;
 use super::pool::Pool;
 use super::shared::Mode;
@@ -64,6 +64,8 @@ struct Crowd {
     released: AtomicBool,
     /// Written by the owner before it counts itself out; read by the last.
     sleeper: TrackedCell<Option<Arc<Parker>>>,
+    /// Tasks that may be taken back; none once they were.
+    optional: Mutex<Option<Vec<Arc<dyn Run>>>>,
     /// The first panic of a task without a handle.
     panic: Mutex<Option<Panic>>,
     /// How many tasks with handles have panicked, of which nobody was told.
@@ -79,6 +81,7 @@ impl Crowd {
             present: AtomicU64::new(1),
             released: AtomicBool::new(false),
             sleeper: TrackedCell::new(None),
+            optional: Mutex::new(Some(Vec::new())),
             panic: Mutex::new(None),
             untold: AtomicU64::new(0),
         }
@@ -231,7 +234,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let spawner = self.spawner();
         let task = Arc::new(Call::new(spawner.how(), 0, work, self.ticket()));
         // SAFETY: the task's own count keeps the scope until all of the work is gone.
-        unsafe { enqueue(&spawner, Arc::clone(&task) as Arc<dyn Run + 'scope>) };
+        spawner.enqueue(unsafe { outlive(Arc::clone(&task) as Arc<dyn Run + 'scope>) });
         let joiner = Joiner::new(task as Arc<dyn Join<T> + 'scope>);
         ScopedHandle { joiner, untold }
     }
@@ -242,7 +245,32 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let spawner = self.spawner();
         let task = Arc::new(Detached::new(spawner.how(), work, self.ticket()));
         // SAFETY: the task's own count keeps the scope until all of the work is gone.
-        unsafe { enqueue(&spawner, task) };
+        spawner.enqueue(unsafe { outlive(task) });
+    }
+
+    /// Starts a task without a handle, which is not begun any more after [`withdraw`](Self::withdraw).
+    /// False if that was called already.
+    pub(crate) fn execute_unless_withdrawn(
+        &'scope self,
+        work: impl FnOnce() + Send + 'scope,
+    ) -> bool {
+        let spawner = self.spawner();
+        let mut optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(optional) = &mut *optional else { return false };
+        let task = Call::new(spawner.how(), state::DETACHED, work, self.ticket());
+        // SAFETY: the task's own count keeps the scope until all of the work is gone.
+        let task = unsafe { outlive(Arc::new(task)) };
+        optional.push(Arc::clone(&task));
+        spawner.enqueue(task);
+        true
+    }
+
+    /// Takes back those tasks that may be, if they have not begun.
+    pub(crate) fn withdraw(&self) {
+        let optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for task in optional.into_iter().flatten() {
+            task.cancel(0);
+        }
     }
 
     /// At which level the tasks that follow are started. At first it is the pool's normal one.
@@ -334,10 +362,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 /// # Safety
 /// Nobody uses what the task has borrowed after that ends.
 #[inline]
-unsafe fn enqueue<'scope>(spawner: &Spawner<'_, Pool>, task: Arc<dyn Run + 'scope>) {
+unsafe fn outlive<'scope>(task: Arc<dyn Run + 'scope>) -> Arc<dyn Run> {
     // SAFETY: passed on from the caller; only the lifetime changes.
-    let task = unsafe { std::mem::transmute::<Arc<dyn Run + 'scope>, Arc<dyn Run>>(task) };
-    spawner.enqueue(task);
+    unsafe { std::mem::transmute::<Arc<dyn Run + 'scope>, Arc<dyn Run>>(task) }
 }
 
 impl fmt::Debug for Scope<'_, '_> {

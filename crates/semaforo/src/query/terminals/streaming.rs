@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::query::context::{Context, Halted};
+use crate::query::crew::Turn;
 use crate::query::gather::gather;
 use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
@@ -27,7 +28,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// assert_eq!(text, "TOBE");
     /// ```
     pub fn for_each<F: FnMut(P::Item)>(self, mut function: F) -> L::Output<()> {
-        let settings = self.settings;
+        let settings = self.settings.clone();
         if settings.merge == Merge::Full {
             return self.execute(|context, source| {
                 gather(context, source)?.into_iter().for_each(function);
@@ -87,7 +88,7 @@ where
     type IntoIter = IntoIter<P, L>;
 
     fn into_iter(self) -> IntoIter<P, L> {
-        let settings = self.settings;
+        let settings = self.settings.clone();
         let context = Context::new(settings.crew(), self.limits.token());
         let opened = context.run(|| {
             let source = self.pipeline.open(&context)?;
@@ -138,9 +139,11 @@ impl<P: Pipeline<Source: 'static>, L: Limits> Iterator for IntoIter<P, L> {
                     State::Producing(..) | State::Ended => None,
                 };
             };
+            // A helper that has not begun when all is over finds nobody.
             let recruit = || {
-                let production = Arc::clone(production);
-                Arc::clone(&production).crew().detach(move || production.help())
+                let called = Arc::downgrade(production);
+                let help = move || called.upgrade().map_or(Turn::Done, |shared| shared.help());
+                production.crew().detach(help)
             };
             let next = production.next(consuming, &recruit);
             match next {
