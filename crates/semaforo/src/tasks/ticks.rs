@@ -43,9 +43,21 @@ impl Clock {
         if ticks == 0 { 1.0 } else { time.as_nanos() as f64 / ticks as f64 }
     }
 
+    pub(crate) fn now(&self) -> Now {
+        Now { ticks: ticks(), tick_length: self.tick_length() }
+    }
+}
+
+/// One reading of the clock: what is older by its ticks is also older by its time.
+pub(crate) struct Now {
+    ticks: u64,
+    tick_length: f64,
+}
+
+impl Now {
     /// How long ago that was.
     pub(crate) fn age(&self, moment: u64) -> Duration {
-        let ticks = ticks().saturating_sub(moment);
-        Duration::from_nanos((ticks as f64 * self.tick_length()) as u64)
+        let ticks = self.ticks.saturating_sub(moment);
+        Duration::from_nanos((ticks as f64 * self.tick_length) as u64)
     }
 }
