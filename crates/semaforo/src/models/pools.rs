@@ -1,12 +1,21 @@
 //! Whole pools, with their workers: sleeping against waking, places for spare threads, the end.
 
+use std::sync::Arc;
+
 use super::checker::{explore_within, spawn};
-use super::tray::Count;
+use super::tray::{Count, Signal};
+use crate::Event;
 use crate::tasks::{Pool, Shutdown};
 
 /// A pool with one level.
 pub(super) fn pool(threads: usize, spares: usize) -> Pool {
-    Pool::builder().threads(threads).spares(spares).levels(1).build().unwrap()
+    let pool = Pool::builder().threads(threads).spares(spares).levels(1).build().unwrap();
+    if cfg!(loom) {
+        // Loom does not follow the counts of the standard library's `Arc`, so it would not know that
+        // whoever drops this comes last.
+        std::mem::forget(Arc::clone(pool.shared()));
+    }
+    pool
 }
 
 /// Runs what is left, and waits until the workers have gone.
@@ -17,12 +26,103 @@ pub(super) fn shut_down(pool: Pool) {
 /// A worker goes to sleep while a task comes.
 #[test]
 fn sleep_against_wake() {
-    explore_within(2, || {
-        let (pool, count) = (pool(1, 0), Count::default());
-        let counted = count.clone();
-        pool.execute(move || counted.up());
+    explore_within(3, || {
+        let (pool, ran) = (pool(1, 0), Signal::new());
+        let runs = ran.clone();
+        pool.execute(move || runs.set());
+        ran.wait();
         shut_down(pool);
-        assert_eq!(count.get(), 1);
+    });
+}
+
+/// The same with two tasks, one of which may find the worker about to sleep again.
+#[test]
+fn sleep_against_two_wakes() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        for _ in 0..2 {
+            let ran = Signal::new();
+            let runs = ran.clone();
+            pool.execute(move || runs.set());
+            ran.wait();
+        }
+        shut_down(pool);
+    });
+}
+
+/// Two workers may sleep, and one task comes.
+#[test]
+fn two_sleepers_and_one_task() {
+    explore_within(2, || {
+        let (pool, ran) = (pool(2, 0), Signal::new());
+        let runs = ran.clone();
+        pool.execute(move || runs.set());
+        ran.wait();
+        shut_down(pool);
+    });
+}
+
+/// Two tasks that need each other come at once: each has a worker.
+#[test]
+fn two_sleepers_and_two_tasks() {
+    explore_within(1, || {
+        let (pool, first, second) = (pool(2, 0), Signal::new(), Signal::new());
+        let (sets, waits) = (first.clone(), second.clone());
+        pool.execute(move || {
+            sets.set();
+            waits.wait();
+        });
+        let (sets, waits) = (second.clone(), first.clone());
+        pool.execute(move || {
+            sets.set();
+            waits.wait();
+        });
+        first.wait();
+        second.wait();
+        shut_down(pool);
+    });
+}
+
+/// A task that starts another needs it: the other worker takes it from its own queue.
+#[test]
+fn a_sleeper_and_a_child() {
+    explore_within(1, || {
+        let (pool, done) = (pool(2, 0), Signal::new());
+        let (inside, ends) = (pool.clone(), done.clone());
+        pool.execute(move || {
+            let child = Signal::new();
+            let runs = child.clone();
+            inside.execute(move || runs.set());
+            child.wait();
+            ends.set();
+        });
+        done.wait();
+        shut_down(pool);
+    });
+}
+
+/// Of three children one needs another, and a thief may have taken both: one of them is found by the
+/// worker that they were taken from.
+#[cfg(shuttle)]
+#[test]
+fn what_a_thief_has_taken() {
+    explore_within(1, || {
+        let pool = pool(2, 0);
+        let inside = pool.clone();
+        let (first, second, third) = (Signal::new(), Signal::new(), Signal::new());
+        let started = [first.clone(), second.clone(), third.clone()];
+        pool.execute(move || {
+            let [first, second, third] = started;
+            let set = second.clone();
+            inside.execute(move || {
+                second.wait();
+                first.set();
+            });
+            inside.execute(move || set.set());
+            inside.execute(move || third.set());
+        });
+        [first, second, third].iter().for_each(Signal::wait);
+        shut_down(pool);
     });
 }
 
@@ -37,5 +137,115 @@ fn a_task_against_the_end() {
         pool.execute(move || drop(dropped));
         ends.join().unwrap();
         assert_eq!(count.get(), 1);
+    });
+}
+
+/// The same when nothing is to be run any more.
+#[test]
+fn a_task_against_cancelling() {
+    explore_within(2, || {
+        let (pool, count) = (pool(1, 0), Count::default());
+        let dropped = count.drops();
+        let other = pool.clone();
+        let ends = spawn(move || other.shutdown(Shutdown::Cancel).wait());
+        pool.execute(move || drop(dropped));
+        ends.join().unwrap();
+        assert_eq!(count.get(), 1);
+    });
+}
+
+/// A future comes while all of them are cancelled: the pool does not wait for it, though its handle is
+/// kept.
+#[cfg(shuttle)]
+#[test]
+fn a_future_against_cancelling() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let other = pool.clone();
+        let ends = spawn(move || other.shutdown(Shutdown::Cancel).wait());
+        let handle = pool.spawn_future(std::future::pending::<()>());
+        ends.join().unwrap();
+        assert!(handle.wait().is_err());
+    });
+}
+
+/// A future's last waker is dropped elsewhere while the pool waits for it.
+#[cfg(shuttle)]
+#[test]
+fn a_forgotten_future_against_the_end() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let kept = Arc::new(std::sync::Mutex::new(None));
+        let keeps = Arc::clone(&kept);
+        let handle = pool.spawn_future(std::future::poll_fn(move |context| {
+            *keeps.lock().unwrap() = Some(context.waker().clone());
+            std::task::Poll::<()>::Pending
+        }));
+        drop(handle);
+        let other = pool.clone();
+        let ends = spawn(move || shut_down(other));
+        drop(pool);
+        loop {
+            let waker = kept.lock().unwrap().take();
+            if waker.is_some() {
+                break;
+            }
+            crate::primitive::yield_now();
+        }
+        ends.join().unwrap();
+    });
+}
+
+/// A pool whose only worker waits for what the second task does.
+#[cfg(shuttle)]
+fn waits_for_another(pool: &Pool) {
+    let happened = Arc::new(Event::new());
+    let happens = Arc::clone(&happened);
+    let waits = pool.spawn(move || happened.happened().wait());
+    pool.execute(move || happens.set());
+    waits.wait().unwrap();
+}
+
+/// A worker waits for what the next task does: a spare thread runs that, and retires, while the pool ends.
+#[cfg(shuttle)]
+#[test]
+fn a_spare_against_the_end() {
+    explore_within(1, || {
+        let pool = pool(1, 1);
+        waits_for_another(&pool);
+        shut_down(pool);
+    });
+}
+
+/// The same again: the spare thread may be about to end when it is needed once more.
+#[cfg(shuttle)]
+#[test]
+fn a_spare_that_is_needed_again() {
+    explore_within(1, || {
+        let pool = pool(1, 1);
+        waits_for_another(&pool);
+        waits_for_another(&pool);
+        shut_down(pool);
+    });
+}
+
+/// A spare thread that has to retire is woken for a task, while a worker sleeps and the other is busy
+/// until the task has run.
+#[cfg(shuttle)]
+#[test]
+fn a_spare_that_is_woken_to_retire() {
+    explore_within(1, || {
+        let pool = pool(2, 1);
+        let happened = Arc::new(Event::new());
+        let (happens, ran) = (Arc::clone(&happened), Signal::new());
+        let (goes_on, runs) = (ran.clone(), ran.clone());
+        pool.execute(move || {
+            happened.happened().wait();
+            goes_on.wait();
+        });
+        pool.execute(move || happens.set());
+        pool.execute(move || runs.set());
+        ran.wait();
+        shut_down(pool);
     });
 }

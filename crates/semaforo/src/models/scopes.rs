@@ -19,6 +19,7 @@ fn one_task() {
 }
 
 /// It joins one task, and waits for another that it has not joined.
+#[cfg(shuttle)]
 #[test]
 fn one_joined_and_one_not() {
     explore_within(1, || {
@@ -53,6 +54,7 @@ fn a_task_that_starts_another() {
 }
 
 /// The owner is a worker, and helps itself.
+#[cfg(shuttle)]
 #[test]
 fn an_owner_that_helps() {
     explore_within(1, || {

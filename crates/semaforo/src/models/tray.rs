@@ -111,3 +111,25 @@ impl Drop for Dropped {
         self.0.up();
     }
 }
+
+/// Something that happens once, and that threads wait for in a way that no pool can see.
+#[derive(Clone)]
+pub(super) struct Signal(Arc<(Mutex<bool>, Condvar)>);
+
+impl Signal {
+    pub(super) fn new() -> Self {
+        Self(Arc::new((Mutex::new(false), Condvar::new())))
+    }
+
+    pub(super) fn set(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub(super) fn wait(&self) {
+        let mut set = self.0.0.lock().unwrap();
+        while !*set {
+            set = self.0.1.wait(set).unwrap();
+        }
+    }
+}

@@ -33,7 +33,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl<F: Future, S: Scheduler> Polled<F, S> {
     fn dismiss(&self) {
-        let number = self.adopted.swap(UNKNOWN, Ordering::SeqCst);
+        let number = self.adopted.swap(UNKNOWN, Ordering::AcqRel);
         if number != UNKNOWN {
             self.scheduler.dismiss(number);
         }
@@ -64,7 +64,7 @@ where
         });
         let weak = Arc::downgrade(&task);
         if let Some(number) = task.scheduler.adopt(weak) {
-            task.adopted.store(number, Ordering::SeqCst);
+            task.adopted.swap(number, Ordering::AcqRel);
             if task.joint.head.is_finished() {
                 // Its scheduler was shut down meanwhile, and did not know under which number.
                 task.dismiss();

@@ -19,7 +19,7 @@ pub(crate) struct Rest {
     /// How many sleep, in the lower half, and how many search, in the upper. Changed under the lock,
     /// but for the searchers.
     word: AtomicU32,
-    /// How many spare threads have to retire.
+    /// How many spare threads have to retire. Changed under the lock.
     surplus: AtomicU32,
     inside: Mutex<Inside>,
     spares_at_most: usize,
@@ -33,6 +33,9 @@ struct Inside {
     /// How many spare threads stand in for somebody, or have a place kept for them.
     spares: usize,
     retired: Vec<Arc<Parker>>,
+    /// The numbers that spare threads may have. There is one for each that may stand in for somebody
+    /// and is not there, so whoever ends gives its number back before it is gone.
+    free: Vec<usize>,
 }
 
 enum Sleeper {
@@ -44,8 +47,8 @@ enum Sleeper {
 #[must_use]
 pub(crate) enum Woken {
     Worker(Arc<Parker>),
-    /// A spare thread is to be started, and counts as one already.
-    NewSpare,
+    /// A spare thread with this number is to be started, and counts as one already.
+    NewSpare(usize),
 }
 
 const SLEEPER: u32 = 1;
@@ -54,7 +57,13 @@ const SLEEPERS: u32 = SEARCHER - 1;
 
 impl Rest {
     pub(crate) fn new(threads: usize, spares_at_most: usize) -> Self {
-        let inside = Inside { sleepers: Vec::new(), threads, spares: 0, retired: Vec::new() };
+        let inside = Inside {
+            sleepers: Vec::new(),
+            threads,
+            spares: 0,
+            retired: Vec::new(),
+            free: (threads..threads + spares_at_most).rev().collect(),
+        };
         Self {
             word: AtomicU32::new(0),
             surplus: AtomicU32::new(0),
@@ -85,18 +94,32 @@ impl Rest {
                 Some(parker) => Woken::Worker(parker),
                 None => {
                     inside.threads += 1;
-                    Woken::NewSpare
+                    Woken::NewSpare(inside.free.pop().expect("a place has a number to go with it"))
                 }
             },
         })
     }
 
-    /// A spare thread could not be started: its place is kept.
-    pub(crate) fn lose_spare(&self) {
+    /// A spare thread could not be started. Its place is kept, if it is still needed; a worker who
+    /// sleeps has to search instead.
+    pub(crate) fn lose_spare(&self, index: usize) -> Option<Arc<Parker>> {
         let mut inside = self.inside();
         inside.threads -= 1;
-        inside.sleepers.insert(0, Sleeper::Place);
-        self.word.fetch_sub(SEARCHER - SLEEPER, Ordering::SeqCst);
+        inside.free.push(index);
+        if self.take_surplus() {
+            inside.spares -= 1;
+        } else {
+            inside.sleepers.insert(0, Sleeper::Place);
+            self.word.fetch_add(SLEEPER, Ordering::SeqCst);
+        }
+        let Some(Sleeper::Worker(parker)) = inside.sleepers.last() else {
+            self.word.fetch_sub(SEARCHER, Ordering::SeqCst);
+            return None;
+        };
+        let parker = Arc::clone(parker);
+        inside.sleepers.pop();
+        self.word.fetch_sub(SLEEPER, Ordering::SeqCst);
+        Some(parker)
     }
 
     pub(crate) fn begin_search(&self) {
@@ -165,12 +188,11 @@ impl Rest {
         inside.threads == 0
     }
 
-    /// A worker is going to wait in the middle of a task. True if it has left a place.
+    /// A worker is going to wait in the middle of a task. True if it has left a place, or a spare thread
+    /// that would have to retire stands in for it.
     pub(crate) fn leave_place(&self) -> bool {
         let mut inside = self.inside();
-        if self.has_surplus() {
-            // The spare thread that was to retire stands in for this one.
-            self.surplus.fetch_sub(1, Ordering::Relaxed);
+        if self.take_surplus() {
             return true;
         }
         if inside.spares == self.spares_at_most {
@@ -199,6 +221,15 @@ impl Rest {
         }
     }
 
+    /// One spare thread less has to retire; false if none has to. Under the lock.
+    fn take_surplus(&self) -> bool {
+        let surplus = self.has_surplus();
+        if surplus {
+            self.surplus.fetch_sub(1, Ordering::Relaxed);
+        }
+        surplus
+    }
+
     /// Whether a spare thread has to retire.
     #[inline]
     pub(crate) fn has_surplus(&self) -> bool {
@@ -208,20 +239,24 @@ impl Rest {
     /// Retires a spare thread, if one has to. It is woken as a searcher, if at all.
     pub(crate) fn retire(&self, parker: &Arc<Parker>) -> bool {
         let mut inside = self.inside();
-        if self.surplus.load(Ordering::Relaxed) == 0 {
+        if !self.take_surplus() {
             return false;
         }
-        self.surplus.fetch_sub(1, Ordering::Relaxed);
         inside.spares -= 1;
         inside.retired.push(Arc::clone(parker));
         true
     }
 
-    /// A retired thread does not want to wait any longer. False if it was asked back meanwhile.
-    pub(crate) fn quit(&self, parker: &Arc<Parker>) -> bool {
+    /// A retired thread does not want to wait any longer, and gives its number back. False if it was
+    /// asked back meanwhile.
+    pub(crate) fn quit(&self, parker: &Arc<Parker>, index: usize) -> bool {
         let mut inside = self.inside();
-        let index = inside.retired.iter().position(|other| Arc::ptr_eq(other, parker));
-        index.map(|index| inside.retired.remove(index)).is_some()
+        let waits = inside.retired.iter().position(|other| Arc::ptr_eq(other, parker));
+        if let Some(waits) = waits {
+            inside.retired.remove(waits);
+            inside.free.push(index);
+        }
+        waits.is_some()
     }
 
     /// How many threads there are, how many sleep, and how many stand in for others.

@@ -1,6 +1,6 @@
 //! What all workers of a pool share.
 
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::head::{Run, state};
 use super::levels::Levels;
@@ -12,7 +12,7 @@ use super::scheduler::Scheduled;
 use super::ticks::CLOCK;
 use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
-use crate::primitive::{AtomicU32, Mutex, Ordering, ThreadBuilder, fence};
+use crate::primitive::{AtomicU32, Ordering, ThreadBuilder, fence};
 use crate::synchronizer::Synchronizer;
 
 /// In which order a pool's workers pick tasks.
@@ -59,7 +59,6 @@ pub(crate) struct Shared {
     locals: Box<[OnceLock<Arc<Local>>]>,
     /// How many of them may be there.
     used: AtomicU32,
-    free: Mutex<Vec<usize>>,
     /// How many tasks are on threads of their own.
     long_running: AtomicU32,
     pub(crate) futures: Registry,
@@ -96,7 +95,6 @@ impl Shared {
             phase: AtomicU32::new(phase::OPEN),
             locals,
             used: AtomicU32::new(threads as u32),
-            free: Mutex::new((threads..threads + spares).rev().collect()),
             long_running: AtomicU32::new(0),
             futures: Registry::new(),
             gone: Synchronizer::new(Gate, 0),
@@ -122,37 +120,19 @@ impl Shared {
     }
 
     #[cold]
-    fn start_spare(self: &Arc<Self>) {
-        let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let started = index.is_some_and(|index| {
-            let started = self.start_worker(index, true).is_ok();
-            if !started {
-                self.free_index(index);
-            }
-            started
-        });
-        if !started {
-            self.rest.lose_spare();
+    fn start_spare(self: &Arc<Self>, index: usize) {
+        if self.start_worker(index, true).is_err() {
+            self.rest.lose_spare(index).into_iter().for_each(std::task::Wake::wake);
         }
     }
 
-    fn free_index(&self, index: usize) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
-    }
-
-    /// A worker's thread ends.
-    pub(crate) fn leave(self: &Arc<Self>, index: usize, spare: bool) {
-        if spare {
-            self.free_index(index);
-            // Somebody may have wanted a spare thread when there was no number left for it.
-            self.wake_if_needed();
-        }
-        self.leave_rest();
-    }
-
-    fn leave_rest(&self) {
+    /// A thread ends.
+    pub(crate) fn leave(self: &Arc<Self>) {
         if self.rest.leave() {
             let Ok(_) = self.gone.release(Opening::Open);
+        } else {
+            // Whoever has looked meanwhile may have found that only this one did not sleep.
+            self.look_after_end();
         }
     }
 
@@ -198,12 +178,14 @@ impl Shared {
         match self.rest.take_sleeper() {
             None => (),
             Some(Woken::Worker(parker)) => std::task::Wake::wake(parker),
-            Some(Woken::NewSpare) => self.start_spare(),
+            Some(Woken::NewSpare(index)) => self.start_spare(index),
         }
     }
 
-    /// Wakes somebody, if there is something to do and nobody searches.
+    /// Wakes somebody, if there is something to do and nobody searches: for whoever has searched, has
+    /// left a place, or has moved tasks.
     pub(crate) fn wake_if_needed(self: &Arc<Self>) {
+        fence(Ordering::SeqCst);
         if self.rest.must_wake() && self.has_work() {
             self.wake();
         }
@@ -239,8 +221,7 @@ impl Shared {
 
     fn end_apart(self: &Arc<Self>) {
         self.long_running.fetch_sub(1, Ordering::SeqCst);
-        self.leave_rest();
-        self.look_after_end();
+        self.leave();
     }
 
     #[inline]

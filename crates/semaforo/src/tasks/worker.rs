@@ -83,7 +83,7 @@ impl Worker {
         }
         on_sleep(None);
         CURRENT.with(|current| current.set(ptr::null()));
-        self.shared.leave(self.index, self.spare);
+        self.shared.leave();
     }
 
     #[inline]
@@ -121,8 +121,9 @@ impl Worker {
         let mut looks = 0;
         loop {
             if self.spare && rest.has_surplus() {
-                if searching {
-                    rest.end_search();
+                if searching && rest.end_search() {
+                    // Somebody else has to find what it was woken for.
+                    self.shared.wake_if_needed();
                 }
                 if !self.retire() {
                     return Next::End;
@@ -186,7 +187,7 @@ impl Worker {
             return false;
         }
         let woken = self.parker.park(Some(now() + RETIREMENT));
-        if self.shared.has_ended() || !woken && rest.quit(&self.parker) {
+        if self.shared.has_ended() || !woken && rest.quit(&self.parker, self.index) {
             return false;
         }
         if !woken {
@@ -261,7 +262,6 @@ impl Worker {
             self.local.counters.steals.increment();
             if self.local.smallest() != NONE {
                 // Whoever looked while this was on its way has seen nothing.
-                fence(Ordering::SeqCst);
                 self.shared.wake_if_needed();
             }
         }
@@ -289,7 +289,6 @@ impl Worker {
                 let replaced = rest.leave_place();
                 self.waits.set((1, replaced));
                 if replaced {
-                    fence(Ordering::SeqCst);
                     self.shared.wake_if_needed();
                 }
             }
