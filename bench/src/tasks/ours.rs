@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::LazyLock;
 
+use semaforo::query::prelude::*;
 use semaforo::tasks::{self, Handle, Mode};
 
 use super::executor::{Executor, Pool};
@@ -115,4 +116,17 @@ fn in_scopes(pool: &tasks::Pool, first: u64, leaves: u64) -> u64 {
         }
     });
     sums.iter().sum()
+}
+
+pub(super) fn skynet_in_queries(Ours(pool): Ours) -> Work {
+    skynet::summed(move || in_queries(pool, 0, LEAVES))
+}
+
+fn in_queries(pool: &tasks::Pool, first: u64, leaves: u64) -> u64 {
+    if leaves == 1 {
+        return first;
+    }
+    let part = leaves / CHILDREN;
+    let children = (0..CHILDREN).as_parallel().on(pool).with_threads(WORKERS);
+    children.map(|child| in_queries(pool, first + child * part, part)).sum()
 }

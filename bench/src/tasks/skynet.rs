@@ -18,27 +18,32 @@ pub(super) const CHILDREN: u64 = 10;
 
 pub(super) fn rows(plan: &Plan) -> Vec<Row> {
     vec![
-        Row::new("skynet", "1 000 000 leaves, ten children per task, in all", contestants)
+        Row::new("skynet", "1 000 000 leaves, each a task, ten children per task", every_leaf)
             .unit("ms")
-            // Where every leaf is a job too; what par_iter does not split is no task.
             .bar(Bar::against("rayon-scope", 1.3))
             .at_most_rounds(plan.few_rounds()),
+        Row::new("skynet-split", "the same sum; a task is only what another thread takes", split)
+            .unit("ms")
+            .bar(Bar::against("rayon-par-iter", 1.3)),
     ]
 }
 
-fn contestants() -> Vec<Contestant> {
+fn every_leaf() -> Vec<Contestant> {
     vec![
         Contestant::ours(ours::skynet_in_scopes(Ours::stealing())),
         Contestant::sibling("awaited", awaited_by(Ours::stealing())),
         Contestant::peer("rayon-scope", summed(|| Rayon.pool().install(|| in_scopes(0, LEAVES)))),
+        Contestant::peer("tokio", awaited_by(Tokio)),
+    ]
+}
+
+fn split() -> Vec<Contestant> {
+    vec![
+        Contestant::ours(ours::skynet_in_queries(Ours::stealing())),
         Contestant::peer(
             "rayon-par-iter",
             summed(|| Rayon.pool().install(|| in_parallel(0, LEAVES))),
-        )
-        .caveat(
-            "rayon's par_iter makes a job only of what is stolen; the others, one of every leaf",
         ),
-        Contestant::peer("tokio", awaited_by(Tokio)),
     ]
 }
 

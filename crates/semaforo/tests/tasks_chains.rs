@@ -72,8 +72,7 @@ fn ten_thousand_that_wait_for_each_other_are_cancelled_by_the_first() {
     in_its_own_process("ten_thousand_that_wait_for_each_other_are_cancelled_by_the_first", || {
         for mode in support::MODES {
             let pool = pool(mode, 2);
-            let first: Handle<Result<(), JoinError>> =
-                pool.spawn_future(async { Ok(std::future::pending().await) });
+            let first: Handle<Result<(), JoinError>> = pool.spawn_future(std::future::pending());
             let stop = first.id();
             let mut last = first.then(&pool, |outcome| outcome.unwrap_or_else(Err));
             for _ in 0..LENGTH {

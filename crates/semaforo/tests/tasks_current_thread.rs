@@ -40,7 +40,9 @@ fn what_is_left_waits_for_the_next_call() {
         let (here, count) = (CurrentThread::new(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..3 {
             let count = Arc::clone(&count);
-            here.execute(move || drop(count.fetch_add(1, Ordering::SeqCst)));
+            here.execute(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            });
         }
         here.run_until(async {});
         assert_eq!((count.load(Ordering::SeqCst), here.scheduled().len()), (0, 3));

@@ -253,7 +253,9 @@ fn cancelling_or_dropping_all_and_any_detaches_their_tasks() {
         let tasks = || {
             (0..3).map(|_| {
                 let ran = Arc::clone(&ran);
-                pool.spawn(move || drop(ran.fetch_add(1, Ordering::SeqCst)))
+                pool.spawn(move || {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                })
             })
         };
         drop(when_all(tasks()));

@@ -160,7 +160,10 @@ fn a_task_that_is_cancelled_or_panics_leaves_its_place() {
             let value = tally.make();
             match number % 4 {
                 0 => drop(limited.spawn(move || std::panic::resume_unwind(Box::new(value)))),
-                1 => drop(limited.spawn(move || drop(value)).cancel()),
+                1 => {
+                    let task = limited.spawn(move || drop(value));
+                    task.cancel();
+                }
                 2 => limited.start().cancel_on(&stop.token()).execute(move || drop(value)),
                 _ => limited.execute(move || std::panic::resume_unwind(Box::new(value))),
             }

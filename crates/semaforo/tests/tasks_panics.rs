@@ -58,9 +58,8 @@ fn panics_travel_through_continuations() {
         let pool = pool(mode, 1);
         let passed_on = panicking(&pool, 1).then(&pool, |outcome| outcome);
         expect_payload(passed_on.wait().unwrap(), 1);
-        let resumed = panicking(&pool, 2).then(pool.at(0), |outcome| match outcome {
-            Err(error) => error.resume(),
-            Ok(()) => (),
+        let resumed = panicking(&pool, 2).then(pool.at(0), |outcome| {
+            outcome.unwrap_or_else(|error| error.resume());
         });
         expect_payload(resumed.wait(), 2);
         let own = pool.spawn(|| 1).then(&pool, |_| resume_unwind(Box::new(Payload(3))));

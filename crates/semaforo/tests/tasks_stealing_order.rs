@@ -109,7 +109,9 @@ fn a_worker_that_never_runs_out_of_children_serves_the_others_too() {
         child(&pool, &served);
         for _ in 0..100 {
             let served = Arc::clone(&served);
-            pool.execute(move || drop(served.fetch_add(1, Ordering::SeqCst)));
+            pool.execute(move || {
+                served.fetch_add(1, Ordering::SeqCst);
+            });
         }
         drop(held);
         eventually("everyone is served", || served.load(Ordering::SeqCst) == 100);
@@ -167,7 +169,9 @@ fn every_worker_gets_a_share_of_one_workers_children() {
                 move || {
                     for _ in 1..THREADS {
                         let meeting = Arc::clone(&meeting);
-                        pool.execute(move || drop(meeting.wait()));
+                        pool.execute(move || {
+                            meeting.wait();
+                        });
                     }
                     meeting.wait();
                 }
@@ -217,14 +221,18 @@ fn a_task_that_yields_starves_nobody() {
         let ran = Arc::new(AtomicUsize::new(0));
         let run = |ran: &Arc<AtomicUsize>| {
             let ran = Arc::clone(ran);
-            move || drop(ran.fetch_add(1, Ordering::SeqCst))
+            move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            }
         };
         let held = hold(&pool);
         let polite = pool.spawn_future({
             let (pool, ran) = (pool.clone(), Arc::clone(&ran));
             async move {
                 let ran_by_child = Arc::clone(&ran);
-                pool.execute(move || drop(ran_by_child.fetch_add(1, Ordering::SeqCst)));
+                pool.execute(move || {
+                    ran_by_child.fetch_add(1, Ordering::SeqCst);
+                });
                 while ran.load(Ordering::SeqCst) < 3 {
                     yield_now().await;
                 }

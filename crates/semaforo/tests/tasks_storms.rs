@@ -3,17 +3,20 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use semaforo::CancelSource;
-use semaforo::tasks::{Handle, JoinError, Pool, Shutdown, Spawn, yield_now};
-use support::{Counted, Random, Tally, in_both_modes, pool};
+use semaforo::tasks::{Handle, JoinError, Pool, Shutdown, yield_now};
+use support::{Counted, Random, Record, Tally, in_both_modes, pool};
 
 /// What became of the tasks, as their joiners were told.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
+    /// Of those that ended.
+    numbers: Vec<usize>,
     results: usize,
     panics: usize,
     cancelled: usize,
@@ -25,10 +28,12 @@ impl Told {
         match outcome {
             Ok(result) => {
                 assert_eq!(result.number, number);
+                self.numbers.push(number);
                 self.results += 1;
             }
             Err(JoinError::Panicked(panic)) => {
                 assert_eq!(panic.into_payload().downcast::<Counted>().unwrap().number, number);
+                self.numbers.push(number);
                 self.panics += 1;
             }
             Err(JoinError::Cancelled) => self.cancelled += 1,
@@ -41,18 +46,25 @@ impl Told {
     }
 }
 
-/// How often tasks began and ended.
+/// Which tasks began and ended.
 #[derive(Default)]
 struct Ran {
-    begun: AtomicUsize,
-    ended: AtomicUsize,
+    begun: Record<usize>,
+    ended: Record<usize>,
+}
+
+/// The numbers of those that did, each at most once.
+fn once(record: &Record<usize>) -> HashSet<usize> {
+    let (all, numbers) = (record.len(), record.entries().into_iter().collect::<HashSet<_>>());
+    assert_eq!(numbers.len(), all, "something happened twice");
+    numbers
 }
 
 /// A task of some kind: a call or a future that yields, which ends with its value or panics with it.
 fn start(pool: &Pool, random: &mut Random, value: Counted, ran: &Arc<Ran>) -> Handle<Counted> {
     let (ran, panics) = (Arc::clone(ran), random.one_in(4));
     let end = move |value: Counted, ran: Arc<Ran>| {
-        ran.ended.fetch_add(1, Ordering::SeqCst);
+        ran.ended.note(value.number);
         if panics {
             // The hook would print thousands of messages.
             std::panic::resume_unwind(Box::new(value));
@@ -63,18 +75,18 @@ fn start(pool: &Pool, random: &mut Random, value: Counted, ran: &Arc<Ran>) -> Ha
     let spawner = if random.one_in(3) { spawner.fair() } else { spawner };
     match random.below(3) {
         0 => spawner.spawn(move || {
-            ran.begun.fetch_add(1, Ordering::SeqCst);
+            ran.begun.note(value.number);
             end(value, ran)
         }),
         1 => spawner.spawn_future(async move {
-            ran.begun.fetch_add(1, Ordering::SeqCst);
+            ran.begun.note(value.number);
             yield_now().await;
             end(value, ran)
         }),
         _ => {
             let never = CancelSource::new();
             spawner.cancel_on(&never.token()).spawn(move || {
-                ran.begun.fetch_add(1, Ordering::SeqCst);
+                ran.begun.note(value.number);
                 end(value, ran)
             })
         }
@@ -126,14 +138,14 @@ fn storm(pool: &Pool, seed: u64, ends: Option<Shutdown>) {
             .collect();
         starters.into_iter().map(|starter| starter.join().unwrap()).collect::<Vec<_>>()
     });
-    drop(pool.shutdown(Shutdown::Drain).wait());
+    pool.shutdown(Shutdown::Drain).wait();
     assert_eq!(told.iter().map(Told::all).sum::<usize>(), STARTERS * TASKS);
-    let ended = ran.ended.load(Ordering::SeqCst);
-    let with_outcome: usize = told.iter().map(|told| told.results + told.panics).sum();
-    let without: usize = told.iter().map(|told| told.cancelled + told.shut_down).sum();
-    // A task that was cancelled while it ran has ended too.
-    assert!(ended >= with_outcome && ran.begun.load(Ordering::SeqCst) >= ended);
-    assert!(ran.begun.load(Ordering::SeqCst) - with_outcome <= without);
+    // Whoever was told of an outcome was told the truth; the others were cancelled, some of them while
+    // they ran.
+    let (begun, ended) = (once(&ran.begun), once(&ran.ended));
+    assert!(ended.is_subset(&begun));
+    let told_of: HashSet<_> = told.iter().flat_map(|told| told.numbers.iter().copied()).collect();
+    assert!(told_of.is_subset(&ended));
     if ends.is_none() {
         assert!(told.iter().all(|told| told.shut_down == 0));
     }
@@ -214,8 +226,7 @@ fn a_storm_of_detached_tasks() {
             drop(start(&pool, &mut random, tally.make(), &ran));
         }
         pool.shutdown(Shutdown::Drain).wait();
-        assert_eq!(ran.begun.load(Ordering::SeqCst), TASKS);
-        assert_eq!(ran.ended.load(Ordering::SeqCst), TASKS);
+        assert_eq!((once(&ran.begun).len(), once(&ran.ended).len()), (TASKS, TASKS));
         tally.expect_all_dropped();
     });
 }

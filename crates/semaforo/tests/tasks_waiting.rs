@@ -29,7 +29,9 @@ fn a_lock_is_held_while_children_are_waited_for(mode: Mode, threads: usize, by_s
                     pool.scope(|scope| {
                         for n in 0..4 {
                             let sum = &sum;
-                            scope.execute(move || drop(sum.fetch_add(n, Ordering::SeqCst)));
+                            scope.execute(move || {
+                                sum.fetch_add(n, Ordering::SeqCst);
+                            });
                         }
                     });
                     *held += sum.into_inner() as u64;
@@ -137,9 +139,33 @@ fn a_task_may_wait_for_one_that_comes_later() {
         pool.at(7).execute(move || event.set());
         for _ in 0..3 {
             let latch = Arc::clone(&latch);
-            pool.at(9).execute(move || drop(latch.count_down()));
+            pool.at(9).execute(move || {
+                latch.count_down();
+            });
         }
         assert_eq!(waits.wait().unwrap(), 42);
+    });
+}
+
+/// Whichever way a task waits for its children, there is somebody to run them.
+#[test]
+fn children_are_waited_for_in_every_way() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let inside = pool.clone();
+        let sum = pool.spawn(move || {
+            let child = || inside.spawn(|| 1);
+            let finished = child();
+            finished.finished().wait();
+            let stop = semaforo::CancelSource::new();
+            let bounded = child().timeout(support::LIMIT).cancel_on(&stop.token()).wait().unwrap();
+            let all = tasks::when_all((0..5).map(|_| child())).wait().unwrap().len();
+            let (_, any, others) = tasks::when_any((0..5).map(|_| child())).wait().unwrap();
+            let then = child().then(&inside, |n| n.unwrap() + 1).wait().unwrap();
+            let future = inside.spawn_future(async { 1 }).wait().unwrap();
+            finished.wait().unwrap() + bounded + all + any.unwrap() + others.len() + then + future
+        });
+        assert_eq!(sum.wait().unwrap(), 1 + 1 + 5 + 1 + 4 + 2 + 1);
     });
 }
 
@@ -306,7 +332,9 @@ fn a_scope_runs_its_tasks_without_spare_threads() {
             let count = AtomicUsize::new(0);
             inside.scope(|scope| {
                 for _ in 0..10 {
-                    scope.execute(|| drop(count.fetch_add(1, Ordering::SeqCst)));
+                    scope.execute(|| {
+                        count.fetch_add(1, Ordering::SeqCst);
+                    });
                     inside.execute(|| ());
                     inside.at(1).execute(|| ());
                 }

@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::context::{Context, Halted};
 use super::crew::{Crew, Seat, Turn, Work};
 use super::pipeline::{Source, Want};
+use crate::tasks::ticks::{about, ticks};
 
 /// How long a chunk should take. Claiming one costs about a tenth of a microsecond, and whoever wants
 /// the others to stop waits for about as long.
@@ -30,6 +31,9 @@ const CHUNKS_PER_THREAD: usize = 4;
 pub(crate) trait Consumer<T>: Sync {
     /// What a thread keeps between chunks. Threads may take over from one another.
     type State: Send;
+
+    /// How long a chunk should take.
+    const CHUNK: Duration = CHUNK;
 
     fn start(&self) -> Self::State;
 
@@ -100,7 +104,7 @@ impl<S: Source, C: Consumer<S::Item>> Work for Drive<'_, S, C> {
 impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
     fn claim_and_consume(&self, state: &mut C::State, seat: Seat, crew: &Crew) -> Turn {
         let share = if crew.threads() == 1 { 0 } else { crew.threads() * CHUNKS_PER_THREAD };
-        let length = if seat == Seat::Alone { CHUNK_ALONE } else { CHUNK };
+        let length = if seat == Seat::Alone { CHUNK_ALONE } else { C::CHUNK };
         let mut pace = Pace::new(self.size.load(Ordering::Relaxed), length);
         let begun = pace.at;
         loop {
@@ -120,7 +124,7 @@ impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
             pace.note(positions);
             self.size.store(pace.size, Ordering::Relaxed);
             let leaves = match seat {
-                Seat::Alone => pace.at - begun > PATIENCE,
+                Seat::Alone => pace.at.saturating_sub(begun) > about(PATIENCE),
                 Seat::Caller => false,
                 Seat::Helper => crew.gives_way(),
             };
@@ -135,27 +139,29 @@ impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
 #[derive(Debug)]
 pub(crate) struct Pace {
     pub(crate) size: usize,
-    length: Duration,
+    /// In ticks.
+    length: u64,
     /// When the last chunk ended.
-    at: Instant,
+    at: u64,
 }
 
 impl Pace {
     pub(crate) fn new(size: usize, length: Duration) -> Self {
-        Self { size, length, at: Instant::now() }
+        Self { size, length: about(length), at: ticks() }
     }
 
     /// Something else was done since the last chunk.
     pub(crate) fn begin(&mut self) {
-        self.at = Instant::now();
+        self.at = ticks();
     }
 
     /// A chunk of so many positions has just ended.
     pub(crate) fn note(&mut self, positions: usize) {
-        let now = Instant::now();
-        let took = (now - self.at).as_nanos().max(1) as usize;
+        let now = ticks();
+        let took = now.saturating_sub(self.at).max(1);
         self.at = now;
-        let right = (self.length.as_nanos() as usize).saturating_mul(positions) / took;
+        let right = self.length.saturating_mul(positions as u64) / took;
+        let right = usize::try_from(right).unwrap_or(usize::MAX);
         self.size = right.clamp(1, self.size.saturating_mul(GROWTH));
     }
 }

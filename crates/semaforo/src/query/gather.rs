@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::assembly::{Assembly, Part, join};
 use super::context::{Context, Halted};
 use super::drive::{Consumer, drive};
 use super::pipeline::Source;
@@ -13,21 +14,27 @@ pub(crate) fn gather<S: Source>(context: &Context, source: S) -> Result<Vec<S::I
         Ok(items) => return Ok(items),
         Err(source) => source,
     };
-    let pieces = drive(context, &source, &InPieces)?;
-    Ok(in_order(pieces.into_iter().flatten().collect()))
+    let Some(len) = source.exact() else {
+        let pieces = drive(context, &source, &InPieces)?;
+        return in_order(context, pieces.into_iter().flatten().collect());
+    };
+    let assembly = Assembly::new(len);
+    let parts = drive(context, &source, &InPlace { assembly: &assembly })?;
+    let filled = Part::leave(parts.into_iter().flatten());
+    // SAFETY: these are its parts.
+    Ok(unsafe { assembly.complete(filled) })
 }
 
 /// Joins pieces, each with the position of its first item.
-pub(crate) fn in_order<T>(mut pieces: Vec<(usize, Vec<T>)>) -> Vec<T> {
-    if pieces.len() == 1 {
-        return pieces.remove(0).1;
-    }
+pub(crate) fn in_order<T: Send>(
+    context: &Context,
+    mut pieces: Vec<(usize, Vec<T>)>,
+) -> Result<Vec<T>, Halted> {
     pieces.sort_unstable_by_key(|(start, _)| *start);
-    let mut all = Vec::with_capacity(pieces.iter().map(|(_, piece)| piece.len()).sum());
-    pieces.into_iter().for_each(|(_, mut piece)| all.append(&mut piece));
-    all
+    join(context, pieces.into_iter().map(|(_, items)| items).collect())
 }
 
+/// Nobody knows how many items there will be before each.
 struct InPieces;
 
 impl<T: Send> Consumer<T> for InPieces {
@@ -47,6 +54,32 @@ impl<T: Send> Consumer<T> for InPieces {
         if !piece.is_empty() {
             pieces.push((start, piece));
         }
+        ControlFlow::Continue(())
+    }
+}
+
+/// An item's position is its place.
+struct InPlace<'a, T> {
+    assembly: &'a Assembly<T>,
+}
+
+impl<'a, T: Send> Consumer<T> for InPlace<'a, T> {
+    type State = Vec<Part<'a, T>>;
+
+    fn start(&self) -> Self::State {
+        Vec::new()
+    }
+
+    fn consume(
+        &self,
+        parts: &mut Self::State,
+        (start, end): (usize, usize),
+        items: impl Iterator<Item = T>,
+    ) -> ControlFlow<()> {
+        // SAFETY: no two chunks cover the same position.
+        let mut part = unsafe { self.assembly.part(start..end) };
+        items.for_each(|item| part.push(item));
+        parts.push(part);
         ControlFlow::Continue(())
     }
 }

@@ -12,18 +12,34 @@ pub(crate) fn jobs<J: Send, R: Send>(
     large: bool,
     work: impl Fn(J) -> R + Sync,
 ) -> Result<Vec<R>, Halted> {
-    let list = List {
-        context,
-        left: Mutex::new(jobs.into_iter().enumerate()),
-        done: Mutex::new(Vec::new()),
-        large,
-        work,
-    };
-    context.crew.run(&list);
+    let done = run(context, jobs, large, true, work);
     context.check()?;
+    Ok(done)
+}
+
+/// [`jobs`] that nothing ends early. They must not panic.
+pub(crate) fn jobs_to_the_end<J: Send, R: Send>(
+    context: &Context,
+    jobs: Vec<J>,
+    large: bool,
+    work: impl Fn(J) -> R + Sync,
+) -> Vec<R> {
+    run(context, jobs, large, false, work)
+}
+
+fn run<J: Send, R: Send>(
+    context: &Context,
+    jobs: Vec<J>,
+    large: bool,
+    stoppable: bool,
+    work: impl Fn(J) -> R + Sync,
+) -> Vec<R> {
+    let left = Mutex::new(jobs.into_iter().enumerate());
+    let list = List { context, left, done: Mutex::new(Vec::new()), large, stoppable, work };
+    context.crew.run(&list);
     let mut done = list.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 struct List<'a, I, R, W> {
@@ -31,6 +47,7 @@ struct List<'a, I, R, W> {
     left: Mutex<I>,
     done: Mutex<Vec<(usize, R)>>,
     large: bool,
+    stoppable: bool,
     work: W,
 }
 
@@ -44,7 +61,7 @@ where
         if self.large && seat == Seat::Alone {
             return Turn::Yield;
         }
-        while !self.context.is_halted() {
+        while !(self.stoppable && self.context.is_halted()) {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((number, job)) = next else { break };
             let Ok(result) = self.context.guard(|| (self.work)(job)) else { break };

@@ -1,5 +1,6 @@
 //! Queries over many items, on as many threads as pay.
 
+mod assembly;
 mod context;
 mod crew;
 mod drive;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::levels::Levels;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
+use super::ticks::CLOCK;
 use crate::primitive::{AtomicBool, Ordering};
 use crate::wait::parker::{Parker, Sleeping};
 
@@ -159,8 +160,8 @@ impl Scheduler for CurrentThread {
     }
 
     fn scheduled(&self) -> Vec<Scheduled> {
-        let mut scheduled = Vec::new();
-        self.inner.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None)));
+        let (mut scheduled, now) = (Vec::new(), CLOCK.now());
+        self.inner.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None, &now)));
         scheduled
     }
 

@@ -118,8 +118,8 @@ where
 
     /// Drops the future, which is the caller's.
     fn bury(&self) {
-        // SAFETY: the caller has started the task, or has cancelled it while it was suspended.
         let dropped = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the caller has started the task, or has cancelled it while it was suspended.
             self.stage.look_mut(|stage| unsafe { *stage = Stage::Gone });
         }));
         self.dismiss();
@@ -133,9 +133,12 @@ where
         let borrowed = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(self)) }));
         let mut context = Context::from_waker(&borrowed);
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the stage is the caller's, and the future is never moved.
+            // SAFETY: the stage is the caller's.
             self.stage.look_mut(|stage| match unsafe { &mut *stage } {
-                Stage::Work(future, ()) => unsafe { Pin::new_unchecked(future) }.poll(&mut context),
+                Stage::Work(future, ()) => {
+                    // SAFETY: the future is never moved.
+                    unsafe { Pin::new_unchecked(future) }.poll(&mut context)
+                }
                 _ => unreachable!("a task that is polled has its future"),
             })
         }));

@@ -9,6 +9,7 @@ use super::levels::Levels;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::spawner::Spawn;
 use super::spin::Spin;
+use super::ticks::CLOCK;
 
 /// Runs tasks by another scheduler, but at most so many at once; the others wait here, the most urgent
 /// first, first come first served within a level.
@@ -124,8 +125,8 @@ impl<S: Scheduler + Clone + 'static> Scheduler for Limited<S> {
     }
 
     fn scheduled(&self) -> Vec<Scheduled> {
-        let mut scheduled = Vec::new();
-        self.inner.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None)));
+        let (mut scheduled, now) = (Vec::new(), CLOCK.now());
+        self.inner.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None, &now)));
         scheduled
     }
 

@@ -22,7 +22,7 @@ mod scope;
 mod shared;
 mod spawner;
 mod spin;
-mod ticks;
+pub(crate) mod ticks;
 mod when;
 mod worker;
 

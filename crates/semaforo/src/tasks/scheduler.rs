@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::head::{Run, state};
-use super::ticks::CLOCK;
+use super::ticks::{CLOCK, Now};
 use crate::primitive::Ordering;
 
 /// Decides when and where tasks run.
@@ -227,16 +227,16 @@ impl Scheduled {
     /// What is known of a queued task, for schedulers that list theirs; none if it was cancelled.
     #[must_use]
     pub fn of(runnable: &Runnable) -> Option<Self> {
-        Self::of_task(runnable.task(), None)
+        Self::of_task(runnable.task(), None, &CLOCK.now())
     }
 
-    pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>) -> Option<Self> {
+    pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>, now: &Now) -> Option<Self> {
         let head = task.head();
         let state = head.load();
         if state & (state::STARTED | state::DONE | state::CANCELLED) != 0 {
             return None;
         }
-        let age = CLOCK.age(head.queued.load(Ordering::Relaxed));
+        let age = now.age(head.queued.load(Ordering::Relaxed));
         Some(Self { id: head.id, level: head.level, age, worker })
     }
 }

@@ -328,8 +328,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Waits until all tasks have finished.
     fn wait(&self) {
         let crowd = &self.crowd;
-        self.give_credit_back();
         while self.help() {}
+        // Not before: those that it runs itself start others by its credit too.
+        self.give_credit_back();
         worker::settle_departures();
         let mut backoff = Backoff::new();
         while !crowd.is_alone() {

@@ -9,6 +9,7 @@ use super::metrics::{LevelMetrics, Metrics};
 use super::registry::Registry;
 use super::rest::{Rest, Woken};
 use super::scheduler::Scheduled;
+use super::ticks::CLOCK;
 use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{AtomicU32, Ordering, ThreadBuilder, fence};
@@ -305,10 +306,10 @@ impl Shared {
     }
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
-        let mut scheduled = Vec::new();
-        self.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None)));
+        let (mut scheduled, now) = (Vec::new(), CLOCK.now());
+        self.levels.visit(|task| scheduled.extend(Scheduled::of_task(task, None, &now)));
         for (index, local) in self.locals().enumerate() {
-            local.visit(|task| scheduled.extend(Scheduled::of_task(task, Some(index))));
+            local.visit(|task| scheduled.extend(Scheduled::of_task(task, Some(index), &now)));
         }
         scheduled.sort_by(|one, other| (one.level, other.age).cmp(&(other.level, one.age)));
         scheduled

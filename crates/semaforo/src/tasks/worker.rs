@@ -106,7 +106,7 @@ impl Worker {
 
     #[inline]
     fn next(&self, searching: bool) -> Next {
-        if !searching && !(self.spare && self.shared.rest.has_surplus()) {
+        if !(searching || self.spare && self.shared.rest.has_surplus()) {
             if let Some(task) = self.find() {
                 return Next::Run(task);
             }

@@ -3,11 +3,8 @@
 use std::hash::Hash;
 use std::iter::FusedIterator;
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
-use super::partition::{Shard, partition};
-use super::{Sharding, small};
+use super::partition::{Apart, Entry, Partition, Shard, partition};
+use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
 use crate::query::jobs::jobs;
 use crate::query::pipeline::Source;
@@ -16,26 +13,17 @@ use crate::query::pipeline::Source;
 #[derive(Debug)]
 pub(crate) struct Lookup<K, T> {
     sharding: Sharding,
-    shards: Vec<Chains<K, T>>,
+    shards: Vec<Buckets<K, T>>,
 }
 
+/// The items of a shard, by the last bits of their hashes: those of a bucket are next to each other, and
+/// in their order. So what is not there is found out with one look, and what is there with two.
 #[derive(Debug)]
-struct Chains<K, T> {
-    /// Where the chain of each key begins.
-    table: HashTable<u32>,
-    links: Vec<Link<K, T>>,
+struct Buckets<K, T> {
+    /// Where each bucket begins, and where the last one ends.
+    begins: Vec<u32>,
+    entries: Vec<Entry<K, T>>,
 }
-
-#[derive(Debug)]
-struct Link<K, T> {
-    hash: u64,
-    /// The next link with the same key.
-    next: u32,
-    key: K,
-    item: T,
-}
-
-const NONE: u32 = u32::MAX;
 
 impl<K: Hash + Eq + Send, T: Send> Lookup<K, T> {
     pub(crate) fn build<S: Source<Item = T>>(
@@ -44,53 +32,42 @@ impl<K: Hash + Eq + Send, T: Send> Lookup<K, T> {
         key: impl Fn(&T) -> K + Sync,
     ) -> Result<Self, Halted> {
         let sharding = Sharding::new(context.crew.threads());
-        let shards = partition(context, source, &sharding, key)?;
-        let large = shards.iter().map(Shard::len).sum::<usize>() > 10_000;
-        Ok(Self { shards: jobs(context, shards, large, Chains::new)?, sharding })
+        let split = |_, item| (key(&item), item);
+        let Partition { shards, len, .. } =
+            partition(context, source, &sharding, split, |_, _| true)?;
+        Ok(Self { shards: jobs(context, shards, len > LARGE, Buckets::new)?, sharding })
     }
 }
 
 impl<K: Hash + Eq, T> Lookup<K, T> {
     /// The items with this key, in their order.
-    pub(crate) fn matches(&self, key: &K) -> Matches<'_, K, T> {
-        let hash = self.sharding.hash(key);
-        let Chains { table, links } = &self.shards[self.sharding.shard(hash)];
-        let is_it = |first: &u32| {
-            let link = &links[*first as usize];
-            link.hash == hash && link.key == *key
-        };
-        Matches { links, next: table.find(hash, is_it).copied().unwrap_or(NONE) }
+    #[inline]
+    pub(crate) fn matches(&self, key: K) -> Matches<'_, K, T> {
+        let hash = self.sharding.hash(&key);
+        let bucket = self.shards[self.sharding.shard(hash)].bucket(hash);
+        Matches { bucket: bucket.iter(), hash, key }
     }
 }
 
-impl<K: Eq, T> Chains<K, T> {
-    fn new(shard: Shard<K, T>) -> Self {
-        let mut links = Vec::with_capacity(shard.len());
-        shard.for_each(|_, entry| {
-            links.push(Link { hash: entry.hash, next: NONE, key: entry.key, item: entry.item });
-        });
-        // The last one first: whatever comes before it is put in front.
-        let mut table = HashTable::with_capacity(links.len());
-        for index in (0..links.len()).rev() {
-            let hash = links[index].hash;
-            let slot = table.entry(
-                hash,
-                |first: &u32| {
-                    let first = &links[*first as usize];
-                    first.hash == hash && first.key == links[index].key
-                },
-                |first| links[*first as usize].hash,
-            );
-            match slot {
-                Entry::Occupied(mut slot) => {
-                    links[index].next = std::mem::replace(slot.get_mut(), small(index));
-                }
-                Entry::Vacant(slot) => {
-                    slot.insert(small(index));
-                }
-            }
+impl<K, T> Buckets<K, T> {
+    fn new(shard: Shard<K, T, Apart>) -> Self {
+        let mut entries = Vec::with_capacity(shard.rest.len());
+        shard.rest.for_each(|_, entry| entries.push(entry));
+        let count = entries.len().next_power_of_two();
+        let bucket = |entry: &Entry<K, T>| entry.hash as usize & (count - 1);
+        entries.sort_by_key(bucket);
+        let mut begins = Vec::with_capacity(count + 1);
+        for (index, entry) in entries.iter().enumerate() {
+            begins.resize(bucket(entry) + 1, small(index));
         }
-        Self { table, links }
+        begins.resize(count + 1, small(entries.len()));
+        Self { begins, entries }
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64) -> &[Entry<K, T>] {
+        let bucket = hash as usize & (self.begins.len() - 2);
+        &self.entries[self.begins[bucket] as usize..self.begins[bucket + 1] as usize]
     }
 }
 
@@ -98,26 +75,26 @@ impl<K: Eq, T> Chains<K, T> {
 /// gives to its function.
 #[derive(Debug)]
 pub struct Matches<'a, K, T> {
-    links: &'a [Link<K, T>],
-    next: u32,
+    bucket: std::slice::Iter<'a, Entry<K, T>>,
+    hash: u64,
+    key: K,
 }
 
-impl<'a, K, T> Iterator for Matches<'a, K, T> {
+impl<'a, K: Eq, T> Iterator for Matches<'a, K, T> {
     type Item = &'a T;
 
     #[inline]
     fn next(&mut self) -> Option<&'a T> {
-        // There is no link with the number that stands for none.
-        let link = self.links.get(self.next as usize)?;
-        self.next = link.next;
-        Some(&link.item)
+        let Self { bucket, hash, key } = self;
+        let entry = bucket.find(|entry| entry.hash == *hash && entry.key == *key)?;
+        Some(&entry.value)
     }
 }
 
-impl<K, T> FusedIterator for Matches<'_, K, T> {}
+impl<K: Eq, T> FusedIterator for Matches<'_, K, T> {}
 
-impl<K, T> Clone for Matches<'_, K, T> {
+impl<K: Clone, T> Clone for Matches<'_, K, T> {
     fn clone(&self) -> Self {
-        Self { ..*self }
+        Self { bucket: self.bucket.clone(), hash: self.hash, key: self.key.clone() }
     }
 }

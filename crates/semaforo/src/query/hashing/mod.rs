@@ -4,8 +4,10 @@
 //! chooses a shard, and the rest a place in the shard's table. In a first phase every thread sorts the
 //! entries that it gets into shards of its own; in a second one every shard is the work of one thread.
 
+pub(crate) mod groups;
 pub(crate) mod lookup;
 pub(crate) mod partition;
+pub(crate) mod places;
 pub(crate) mod sieve;
 
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -54,5 +56,5 @@ pub(crate) fn small(index: usize) -> u32 {
         .expect("more than four thousand million entries in one shard")
 }
 
-/// Where an item was: the position of its chunk, and its number in there.
-pub(crate) type Place = (usize, usize);
+/// With more items than this, the second phase is for several threads from its beginning.
+pub(crate) const LARGE: usize = 10_000;

@@ -1,46 +1,63 @@
 //! Items of which no two are the same.
 
 use std::hash::Hash;
-use std::marker::PhantomData;
-use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
 
-use super::{Place, Sharding, small};
+use super::partition::{Entry, Gathered, Partition, Shard, partition};
+use super::places::Chunks;
+use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
-use crate::query::drive::{Consumer, drive};
 use crate::query::jobs::jobs;
 use crate::query::pipeline::Source;
 
 /// By what items are told apart.
 pub trait Identity<T>: Send + Sync {
-    type Key: Hash + Eq;
-    /// An item with its key.
-    type Kept: Send + Sync;
+    type Key: Hash + Eq + Send + Sync;
+    /// What of an item is not in its key.
+    type Rest: Send;
 
-    fn keep(&self, item: T) -> Self::Kept;
-    fn key(kept: &Self::Kept) -> &Self::Key;
-    fn item(kept: Self::Kept) -> T;
+    fn split(&self, item: T) -> (Self::Key, Self::Rest);
+    fn join(key: Self::Key, rest: Self::Rest) -> T;
 }
 
 /// The different ones among the items that were seen.
 #[derive(Debug)]
-pub(crate) struct Seen<V> {
-    shards: Vec<Shard<V>>,
+pub(crate) struct Seen<K, V> {
+    shards: Vec<Kinds<K, V>>,
+    chunks: Chunks,
 }
 
+/// The different ones of a shard.
 #[derive(Debug)]
-struct Shard<V> {
+struct Kinds<K, V> {
     /// Numbers of entries.
     table: HashTable<u32>,
-    entries: Vec<Entry<V>>,
+    entries: Vec<Entry<K, First<V>>>,
 }
 
+/// The first one of its kind.
 #[derive(Debug)]
-struct Entry<V> {
-    hash: u64,
-    place: Place,
-    kept: V,
+pub(crate) struct First<V> {
+    position: usize,
+    number: usize,
+    value: V,
+}
+
+impl<V: Send> Gathered<(usize, V)> for First<V> {
+    const KEYS: usize = 4096;
+
+    fn new(position: usize, (number, value): (usize, V)) -> Self {
+        Self { position, number, value }
+    }
+
+    /// Threads see items in their order; unless they take over from one another.
+    fn add(&mut self, position: usize, (number, value): (usize, V)) {
+        if position < self.position {
+            *self = Self { position, number, value };
+        }
+    }
 }
 
 /// The first of every kind, among the items that are admitted. Whether an item is depends on its hash
@@ -51,119 +68,86 @@ pub(crate) fn sieve<S: Source, D: Identity<S::Item>>(
     sharding: &Sharding,
     identity: &D,
     admit: impl Fn(u64, &D::Key) -> bool + Sync,
-) -> Result<Seen<D::Kept>, Halted> {
-    let sieving = Sieving { sharding, identity, admit, item: PhantomData };
-    let threads = drive(context, source, &sieving)?;
-    let mut shares: Vec<Vec<Shard<D::Kept>>> =
-        (0..sharding.shards()).map(|_| Vec::with_capacity(threads.len())).collect();
-    for thread in threads {
-        for (shares, share) in shares.iter_mut().zip(thread) {
-            shares.push(share);
-        }
-    }
-    let large = shares.iter().flatten().map(|share| share.entries.len()).sum::<usize>() > 10_000;
-    let same = |one: &D::Kept, other: &D::Kept| D::key(one) == D::key(other);
-    let shards = jobs(context, shares, large, |shares| {
-        let mut shares = shares.into_iter();
-        let mut merged = shares.next().unwrap_or_else(Shard::new);
-        for share in shares {
-            merged.absorb(share, same);
-        }
-        merged
-    })?;
-    Ok(Seen { shards })
+) -> Result<Seen<D::Key, D::Rest>, Halted> {
+    let split = |number, item| {
+        let (key, rest) = identity.split(item);
+        (key, (number, rest))
+    };
+    let Partition { shards, chunks, len } = partition(context, source, sharding, split, admit)?;
+    let shards = jobs(context, shards, len > LARGE, Kinds::new)?;
+    Ok(Seen { shards, chunks })
 }
 
-impl<V: Send> Seen<V> {
+impl<K: Eq, V: Send> Seen<K, V> {
     /// Whether there is one with this key.
-    pub(crate) fn contains(&self, shard: usize, hash: u64, is_it: impl Fn(&V) -> bool) -> bool {
-        let Shard { table, entries } = &self.shards[shard];
-        table.find(hash, |index| is_it(&entries[*index as usize].kept)).is_some()
+    pub(crate) fn contains(&self, shard: usize, hash: u64, key: &K) -> bool {
+        let Kinds { table, entries } = &self.shards[shard];
+        let is_it = |index: &u32| {
+            let entry = &entries[*index as usize];
+            entry.hash == hash && entry.key == *key
+        };
+        table.find(hash, is_it).is_some()
     }
 
-    /// All of them, each with the place where it was first seen.
-    pub(crate) fn into_entries(self) -> Vec<(Place, V)> {
-        let mut all = Vec::with_capacity(self.shards.iter().map(|shard| shard.entries.len()).sum());
-        for shard in self.shards {
-            all.extend(shard.entries.into_iter().map(|entry| (entry.place, entry.kept)));
+    /// All of them, in the order in which they were seen first, or in any.
+    pub(crate) fn into_items<T: Send>(
+        self,
+        context: &Context,
+        ordered: bool,
+        join: impl Fn(K, V) -> T + Sync,
+    ) -> Result<Vec<T>, Halted>
+    where
+        K: Send,
+    {
+        let chunks = &self.chunks;
+        let large = self.shards.iter().map(|shard| shard.entries.len()).sum::<usize>() > LARGE;
+        let ranked = jobs(context, self.shards, large, |shard| {
+            let entries = shard.entries.into_iter();
+            let ranked = entries.map(|Entry { key, value, .. }| {
+                (chunks.rank(value.position, value.number), join(key, value.value))
+            });
+            ranked.collect::<Vec<_>>()
+        })?;
+        if ordered {
+            return chunks.in_order(context, ranked);
         }
-        all
+        Ok(ranked.into_iter().flatten().map(|(_, item)| item).collect())
     }
 }
 
-impl<V> Shard<V> {
-    fn new() -> Self {
-        Self { table: HashTable::new(), entries: Vec::new() }
+impl<K: Eq, V: Send> Kinds<K, V> {
+    fn new(shard: Shard<K, (usize, V), First<V>>) -> Self {
+        let mut kinds = Self { table: HashTable::new(), entries: Vec::new() };
+        shard.locals.into_iter().for_each(|local| kinds.insert(local));
+        shard.rest.for_each(|position, Entry { hash, key, value }| {
+            kinds.insert(Entry { hash, key, value: First::new(position, value) });
+        });
+        kinds
     }
 
     /// Adds an entry, unless there is one like it. Of the two, the one that comes first is kept.
-    fn insert(&mut self, entry: Entry<V>, same: impl Fn(&V, &V) -> bool) {
+    fn insert(&mut self, entry: Entry<K, First<V>>) {
         let Self { table, entries } = self;
         let slot = table.entry(
             entry.hash,
             |index| {
                 let other = &entries[*index as usize];
-                other.hash == entry.hash && same(&other.kept, &entry.kept)
+                other.hash == entry.hash && other.key == entry.key
             },
             |index| entries[*index as usize].hash,
         );
         match slot {
-            hashbrown::hash_table::Entry::Occupied(slot) => {
+            Slot::Occupied(slot) => {
                 let before = &mut entries[*slot.get() as usize];
-                if entry.place < before.place {
+                let place = |first: &First<V>| (first.position, first.number);
+                if place(&entry.value) < place(&before.value) {
                     *before = entry;
                 }
             }
-            hashbrown::hash_table::Entry::Vacant(slot) => {
+            Slot::Vacant(slot) => {
                 slot.insert(small(entries.len()));
                 entries.push(entry);
             }
         }
-    }
-
-    fn absorb(&mut self, mut other: Self, same: impl Fn(&V, &V) -> bool) {
-        if other.entries.len() > self.entries.len() {
-            std::mem::swap(self, &mut other);
-        }
-        other.entries.into_iter().for_each(|entry| self.insert(entry, &same));
-    }
-}
-
-struct Sieving<'a, D, A, T> {
-    sharding: &'a Sharding,
-    identity: &'a D,
-    admit: A,
-    item: PhantomData<fn(T)>,
-}
-
-impl<T, D, A> Consumer<T> for Sieving<'_, D, A, T>
-where
-    D: Identity<T>,
-    A: Fn(u64, &D::Key) -> bool + Sync,
-{
-    type State = Vec<Shard<D::Kept>>;
-
-    fn start(&self) -> Self::State {
-        (0..self.sharding.shards()).map(|_| Shard::new()).collect()
-    }
-
-    fn consume(
-        &self,
-        shards: &mut Self::State,
-        (position, _): (usize, usize),
-        items: impl Iterator<Item = T>,
-    ) -> ControlFlow<()> {
-        let mut number = 0;
-        items.for_each(|item| {
-            let kept = self.identity.keep(item);
-            let hash = self.sharding.hash(D::key(&kept));
-            if (self.admit)(hash, D::key(&kept)) {
-                let entry = Entry { hash, place: (position, number), kept };
-                shards[self.sharding.shard(hash)]
-                    .insert(entry, |one, other| D::key(one) == D::key(other));
-            }
-            number += 1;
-        });
-        ControlFlow::Continue(())
     }
 }

@@ -5,11 +5,10 @@ use std::hash::Hash;
 use super::{Concat, debug_as_name};
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::Sharding;
-use crate::query::hashing::sieve::{Identity, Seen, sieve};
+use crate::query::hashing::sieve::{Identity, sieve};
 use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
 use crate::query::settings::Query;
-use crate::query::sort::sort;
 use crate::query::sources::IntoParallel;
 use crate::query::sources::vector::OwnedSource;
 
@@ -40,7 +39,6 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     pub fn distinct_by<K, F>(self, key: F) -> Query<Distinct<P, By<F>>, L>
     where
         K: Hash + Eq + Send + Sync,
-        P::Item: Sync,
         F: Fn(&P::Item) -> K + Send + Sync,
     {
         self.wrap(|input, settings| Distinct {
@@ -84,21 +82,8 @@ impl<P: Pipeline, D: Identity<P::Item>> Pipeline for Distinct<P, D> {
         let input = self.input.open(context)?;
         let sharding = Sharding::new(context.crew.threads());
         let seen = sieve(context, &input, &sharding, &self.identity, |_, _| true)?;
-        items_of::<P::Item, D>(context, seen, self.ordered)
+        seen.into_items(context, self.ordered, D::join).map(OwnedSource::new)
     }
-}
-
-/// The items that were seen, by the places where they were, or anyhow.
-pub(super) fn items_of<T: Send, D: Identity<T>>(
-    context: &Context,
-    seen: Seen<D::Kept>,
-    ordered: bool,
-) -> Result<OwnedSource<T>, Halted> {
-    let mut entries = seen.into_entries();
-    if ordered {
-        entries = sort(context, entries, |one, other| one.0.cmp(&other.0))?;
-    }
-    Ok(OwnedSource::new(entries.into_iter().map(|(_, kept)| D::item(kept)).collect()))
 }
 
 /// Items are the same if they are equal.
@@ -111,36 +96,26 @@ pub struct By<F>(F);
 
 impl<T: Hash + Eq + Send + Sync> Identity<T> for Whole {
     type Key = T;
-    type Kept = T;
+    type Rest = ();
 
-    fn keep(&self, item: T) -> T {
-        item
+    fn split(&self, item: T) -> (T, ()) {
+        (item, ())
     }
 
-    fn key(kept: &T) -> &T {
-        kept
-    }
-
-    fn item(kept: T) -> T {
-        kept
+    fn join(key: T, (): ()) -> T {
+        key
     }
 }
 
-impl<T: Send + Sync, K: Hash + Eq + Send + Sync, F: Fn(&T) -> K + Send + Sync> Identity<T>
-    for By<F>
-{
+impl<T: Send, K: Hash + Eq + Send + Sync, F: Fn(&T) -> K + Send + Sync> Identity<T> for By<F> {
     type Key = K;
-    type Kept = (K, T);
+    type Rest = T;
 
-    fn keep(&self, item: T) -> (K, T) {
+    fn split(&self, item: T) -> (K, T) {
         ((self.0)(&item), item)
     }
 
-    fn key(kept: &(K, T)) -> &K {
-        &kept.0
-    }
-
-    fn item(kept: (K, T)) -> T {
-        kept.1
+    fn join(_: K, item: T) -> T {
+        item
     }
 }

@@ -2,24 +2,18 @@
 
 use std::hash::Hash;
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
 use super::debug_as_name;
 use crate::query::context::{Context, Halted};
-use crate::query::hashing::partition::{Shard, partition};
-use crate::query::hashing::{Place, Sharding, small};
-use crate::query::jobs::jobs;
+use crate::query::hashing::groups::groups;
 use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
 use crate::query::settings::Query;
-use crate::query::sort::sort;
 use crate::query::sources::vector::OwnedSource;
 
 impl<P: Pipeline, L: Limits> Query<P, L> {
     /// The items in groups that have the same key. Groups come in the order in which their keys are
-    /// first seen (in any order, if the query is [unordered](Self::as_unordered)); the items of a group
-    /// are in their order.
+    /// first seen, and their items in theirs; both in any order, if the query is
+    /// [unordered](Self::as_unordered).
     ///
     /// ```
     /// use semaforo::query::{Group, prelude::*};
@@ -79,40 +73,6 @@ where
 
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let input = self.input.open(context)?;
-        let sharding = Sharding::new(context.crew.threads());
-        let shards = partition(context, &input, &sharding, &self.key)?;
-        let large = shards.iter().map(Shard::len).sum::<usize>() > 10_000;
-        let grouped = jobs(context, shards, large, groups_of)?;
-        let mut groups: Vec<_> = grouped.into_iter().flatten().collect();
-        if self.ordered {
-            groups = sort(context, groups, |one, other| one.0.cmp(&other.0))?;
-        }
-        Ok(OwnedSource::new(groups.into_iter().map(|(_, group)| group).collect()))
+        groups(context, &input, self.ordered, self.key).map(OwnedSource::new)
     }
-}
-
-/// The groups of one shard, each with the place of its first item.
-fn groups_of<K: Eq, T>(shard: Shard<K, T>) -> Vec<(Place, Group<K, T>)> {
-    let mut hashes: Vec<u64> = Vec::new();
-    let mut groups: Vec<(Place, Group<K, T>)> = Vec::new();
-    let mut table = HashTable::new();
-    shard.for_each(|place, entry| {
-        let slot = table.entry(
-            entry.hash,
-            |index| {
-                let index = *index as usize;
-                hashes[index] == entry.hash && groups[index].1.key == entry.key
-            },
-            |index| hashes[*index as usize],
-        );
-        match slot {
-            Entry::Occupied(slot) => groups[*slot.get() as usize].1.items.push(entry.item),
-            Entry::Vacant(slot) => {
-                slot.insert(small(groups.len()));
-                hashes.push(entry.hash);
-                groups.push((place, Group { key: entry.key, items: vec![entry.item] }));
-            }
-        }
-    });
-    groups
 }

@@ -194,7 +194,7 @@ where
                 }
             }
             let outer = self.outer.next()?;
-            let matches = self.lookup.matches(&(self.key)(&outer));
+            let matches = self.lookup.matches((self.key)(&outer));
             self.current = Some((outer, matches));
         }
     }
@@ -210,7 +210,7 @@ where
             None => start,
         };
         outer.fold(state, |state, outer| {
-            let matches = lookup.matches(&key(&outer));
+            let matches = lookup.matches(key(&outer));
             all(state, outer, matches)
         })
     }
@@ -288,7 +288,7 @@ where
 
     fn next(&mut self) -> Option<R> {
         let outer = self.outer.next()?;
-        let matches = self.lookup.matches(&(self.key)(&outer));
+        let matches = self.lookup.matches((self.key)(&outer));
         Some((self.result)(outer, matches))
     }
 
@@ -301,7 +301,7 @@ where
     fn fold<S, G: FnMut(S, R) -> S>(self, start: S, mut step: G) -> S {
         let Self { outer, lookup, key, result } = self;
         outer.fold(start, |state, outer| {
-            let matches = lookup.matches(&key(&outer));
+            let matches = lookup.matches(key(&outer));
             step(state, result(outer, matches))
         })
     }

@@ -2,20 +2,22 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::mem::needs_drop;
 
 use crate::query::context::{Context, Halted};
 use crate::query::gather::gather;
 use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
 use crate::query::settings::Query;
-use crate::query::sort::sort;
+use crate::query::sort::{sort, sort_by_keys};
 use crate::query::sources::vector::OwnedSource;
 
 impl<P: Pipeline, L: Limits> Query<P, L> {
     /// The items sorted by a key. Those with equal keys stay in their order, or are sorted by another
     /// one: [`then_by`](Self::then_by). From here on the query is ordered.
     ///
-    /// The key is made anew for every comparison.
+    /// A key should be cheap: it may be made for every comparison. (If the items are references, or the
+    /// keys own memory, it is made once.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -24,7 +26,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let sorted = words.as_parallel().cloned().order_by(|word| word.len()).then_by_descending(|word| *word);
     /// assert_eq!(sorted.to_vec(), ["fig", "pear", "kiwi", "date", "apple"]);
     /// ```
-    pub fn order_by<K: Ord, F>(self, key: F) -> Query<OrderBy<P, ByKey<F>>, L>
+    pub fn order_by<K: Ord + Send, F>(self, key: F) -> Query<OrderBy<P, ByKey<F>>, L>
     where
         F: Fn(&P::Item) -> K + Send + Sync,
     {
@@ -38,7 +40,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!([1, 3, 2].into_parallel().order_by_descending(|n| *n).to_vec(), [3, 2, 1]);
     /// ```
-    pub fn order_by_descending<K: Ord, F>(
+    pub fn order_by_descending<K: Ord + Send, F>(
         self,
         key: F,
     ) -> Query<OrderBy<P, Descending<ByKey<F>>>, L>
@@ -78,7 +80,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// let sorted = dates.order_by(|(year, _)| *year).then_by(|(_, month)| *month);
     /// assert_eq!(sorted.to_vec(), [(2023, 9), (2024, 1), (2024, 5)]);
     /// ```
-    pub fn then_by<K: Ord, F>(self, key: F) -> Query<OrderBy<P, Then<C, ByKey<F>>>, L>
+    pub fn then_by<K: Ord + Send, F>(self, key: F) -> Query<OrderBy<P, Then<C, ByKey<F>>>, L>
     where
         F: Fn(&P::Item) -> K + Send + Sync,
     {
@@ -94,7 +96,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// let sorted = dates.order_by(|(year, _)| *year).then_by_descending(|(_, month)| *month);
     /// assert_eq!(sorted.to_vec(), [(2023, 9), (2024, 12), (2024, 5)]);
     /// ```
-    pub fn then_by_descending<K: Ord, F>(
+    pub fn then_by_descending<K: Ord + Send, F>(
         self,
         key: F,
     ) -> Query<OrderBy<P, Then<C, Descending<ByKey<F>>>>, L>
@@ -139,13 +141,34 @@ impl<P: Pipeline, C: Compare<P::Item>> Pipeline for OrderBy<P, C> {
 
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let items = gather(context, self.input.open(context)?)?;
-        let sorted = sort(context, items, |one, other| self.compare.compare(one, other))?;
-        Ok(OwnedSource::new(sorted))
+        let compare = &self.compare;
+        // Sorting keys instead of items pays where an item is no larger than a reference, and mostly
+        // one: comparisons would go all over the memory. And where a key is an allocation.
+        let small = size_of::<P::Item>() <= size_of::<usize>();
+        let sorted = if C::KEYS_ALONE && (small || needs_drop::<C::Key>()) {
+            sort_by_keys(context, items, |item| compare.key(item), C::compare_keys)
+        } else {
+            sort(context, items, |one, other| compare.compare(one, other))
+        };
+        sorted.map(OwnedSource::new)
     }
 }
 
 /// What an order goes by.
 pub trait Compare<T>: Send + Sync {
+    /// What of an item decides.
+    #[doc(hidden)]
+    type Key: Send;
+    /// Whether nothing else does.
+    #[doc(hidden)]
+    const KEYS_ALONE: bool;
+
+    #[doc(hidden)]
+    fn key(&self, item: &T) -> Self::Key;
+
+    #[doc(hidden)]
+    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering;
+
     /// Which of two comes first.
     fn compare(&self, one: &T, other: &T) -> Ordering;
 }
@@ -166,7 +189,20 @@ pub struct Descending<C>(C);
 #[derive(Clone, Copy, Debug)]
 pub struct Then<C, D>(C, D);
 
-impl<T, K: Ord, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
+impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
+    type Key = K;
+    const KEYS_ALONE: bool = true;
+
+    #[inline]
+    fn key(&self, item: &T) -> K {
+        (self.0)(item)
+    }
+
+    #[inline]
+    fn compare_keys(one: &K, other: &K) -> Ordering {
+        one.cmp(other)
+    }
+
     #[inline]
     fn compare(&self, one: &T, other: &T) -> Ordering {
         (self.0)(one).cmp(&(self.0)(other))
@@ -174,6 +210,15 @@ impl<T, K: Ord, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
 }
 
 impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
+    type Key = ();
+    const KEYS_ALONE: bool = false;
+
+    fn key(&self, _: &T) {}
+
+    fn compare_keys((): &(), (): &()) -> Ordering {
+        Ordering::Equal
+    }
+
     #[inline]
     fn compare(&self, one: &T, other: &T) -> Ordering {
         (self.0)(one, other)
@@ -181,6 +226,19 @@ impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
 }
 
 impl<T, C: Compare<T>> Compare<T> for Descending<C> {
+    type Key = C::Key;
+    const KEYS_ALONE: bool = C::KEYS_ALONE;
+
+    #[inline]
+    fn key(&self, item: &T) -> C::Key {
+        self.0.key(item)
+    }
+
+    #[inline]
+    fn compare_keys(one: &C::Key, other: &C::Key) -> Ordering {
+        C::compare_keys(other, one)
+    }
+
     #[inline]
     fn compare(&self, one: &T, other: &T) -> Ordering {
         self.0.compare(other, one)
@@ -188,6 +246,19 @@ impl<T, C: Compare<T>> Compare<T> for Descending<C> {
 }
 
 impl<T, C: Compare<T>, D: Compare<T>> Compare<T> for Then<C, D> {
+    type Key = (C::Key, D::Key);
+    const KEYS_ALONE: bool = C::KEYS_ALONE && D::KEYS_ALONE;
+
+    #[inline]
+    fn key(&self, item: &T) -> Self::Key {
+        (self.0.key(item), self.1.key(item))
+    }
+
+    #[inline]
+    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering {
+        C::compare_keys(&one.0, &other.0).then_with(|| D::compare_keys(&one.1, &other.1))
+    }
+
     #[inline]
     fn compare(&self, one: &T, other: &T) -> Ordering {
         self.0.compare(one, other).then_with(|| self.1.compare(one, other))

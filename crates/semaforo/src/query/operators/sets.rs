@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::distinct::{Whole, items_of};
+use super::Whole;
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::Sharding;
 use crate::query::hashing::sieve::sieve;
@@ -111,7 +111,7 @@ where
     let sharding = Sharding::new(context.crew.threads());
     let others = sieve(context, &other.open(context)?, &sharding, &Whole, |_, _| true)?;
     let seen = sieve(context, &input.open(context)?, &sharding, &Whole, |hash, key| {
-        others.contains(sharding.shard(hash), hash, |other| other == key) == wanted
+        others.contains(sharding.shard(hash), hash, key) == wanted
     })?;
-    items_of::<P::Item, Whole>(context, seen, ordered)
+    seen.into_items(context, ordered, |item, ()| item).map(OwnedSource::new)
 }

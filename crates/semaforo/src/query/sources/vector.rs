@@ -145,6 +145,17 @@ pub struct OwnedChunk<'a, T> {
     source: PhantomData<(&'a OwnedSource<T>, T)>,
 }
 
+// SAFETY: it owns its items.
+unsafe impl<T: Send> Send for OwnedChunk<'_, T> {}
+
+impl<T> OwnedChunk<'_, T> {
+    /// The items that have not been taken.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        // SAFETY: they are initialized, next to each other, and belong to the chunk.
+        unsafe { NonNull::slice_from_raw_parts(self.next, self.left).as_ref() }
+    }
+}
+
 impl<T> Iterator for OwnedChunk<'_, T> {
     type Item = T;
 

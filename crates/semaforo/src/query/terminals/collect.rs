@@ -74,7 +74,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
                 these.extend(yes);
                 those.extend(no);
             }
-            Ok((in_order(these), in_order(those)))
+            Ok((in_order(context, these)?, in_order(context, those)?))
         })
     }
 }
