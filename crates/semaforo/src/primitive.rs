@@ -163,9 +163,9 @@ pub(crate) mod loom_atomics {
                     let value = if OLD_VALUES.get() {
                         self.0.load(order)
                     } else {
-                        // No word is ever all ones. An exchange that writes what was there will not
-                        // do: loom takes it for newer than what was stored meanwhile.
-                        let never = <$value>::MAX;
+                        // No word is ever this. An exchange that writes what was there will not do:
+                        // loom takes it for newer than what was stored meanwhile.
+                        let never = <$value>::MAX / 3 * 2;
                         match self.0.compare_exchange(never, never, Ordering::AcqRel, order) {
                             Ok(value) | Err(value) => value,
                         }
