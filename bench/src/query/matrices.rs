@@ -11,9 +11,6 @@ use crate::measure::Plan;
 use crate::row::{Bar, Contestant, Row, Work};
 use crate::workload::settle;
 
-const OTHER_KERNELS: &str =
-    "gemm, faer and matrixmultiply show how far from a good kernel the naive ones are";
-
 const LARGE: usize = 1000;
 /// For the kernel whose large product takes seconds.
 const SMALL: usize = 400;
@@ -110,16 +107,10 @@ fn with_threads(threads: usize, kernel: Kernel, size: usize) -> Vec<Contestant> 
     let mut contestants = ours::matrix_product(threads, kernel, factors);
     contestants.push(Contestant::peer("rayon", rayon(threads, kernel, factors)));
     if threads == 1 {
-        contestants.extend([
-            Contestant::peer("sequential", sequential(kernel, factors)),
-            Contestant::beside("matrixmultiply", kernels::by_matrixmultiply(size))
-                .caveat(OTHER_KERNELS),
-        ]);
+        contestants.push(Contestant::peer("sequential", sequential(kernel, factors)));
     }
-    contestants.extend([
-        Contestant::beside("gemm", kernels::by_gemm(size, threads)).caveat(OTHER_KERNELS),
-        Contestant::beside("faer", kernels::by_faer(size, threads)).caveat(OTHER_KERNELS),
-    ]);
+    #[cfg(feature = "kernels")]
+    contestants.extend(super::good_kernels::beside(size, threads));
     contestants
 }
 

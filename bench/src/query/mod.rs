@@ -1,5 +1,7 @@
 //! `bench query`: parallel queries over data that is already there.
 
+#[cfg(feature = "kernels")]
+mod good_kernels;
 mod kernels;
 mod matrices;
 mod ours;

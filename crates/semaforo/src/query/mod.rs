@@ -1,5 +1,7 @@
 //! Queries over many items, on as many threads as pay.
 
+#![allow(clippy::type_complexity, reason = "a query's type says all that it is made of")]
+
 mod assembly;
 mod context;
 mod crew;
