@@ -1,4 +1,64 @@
 //! Tasks with priorities: a pool that runs closures and futures, the most urgent first.
+//!
+//! ```
+//! use semaforo::tasks::{Mode, Pool, when_all};
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().threads(2).mode(Mode::Strict).build()?;
+//!
+//! let report = pool.at(8).spawn(|| "when there is time");
+//! let alarm = pool.at(0).spawn_future(async { "at once" });
+//! assert_eq!(alarm.timeout(Duration::from_secs(10)).wait().unwrap(), "at once");
+//! assert_eq!(report.wait().unwrap(), "when there is time");
+//!
+//! let squares = when_all((1..=3).map(|n| pool.spawn(move || n * n)));
+//! let sum = squares.then(&pool, |squares| {
+//!     squares.unwrap().into_iter().map(Result::unwrap).sum::<i32>()
+//! });
+//! assert_eq!(sum.wait().unwrap(), 14);
+//! # Ok::<(), semaforo::tasks::BuildError>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! - **Urgency.** Levels are counted from 0, the most urgent. Which of those that wait is begun next is
+//!   the pool's [`Mode`]; each says exactly what it guarantees. [Aging](Builder::aging) on top of either
+//!   keeps less urgent levels from starving. What runs is never interrupted.
+//! - **Handles are requests.** [`Handle`]s are awaited, waited for, bounded in time, cancelled, combined
+//!   ([`then`](Handle::then), [`when_all`], [`when_any`]); under any runtime, or none. Panics reach whoever
+//!   joins, with their payload. Dropping a handle detaches its task.
+//! - **Cancelling** a task that has not begun means that it never does; what it had captured is dropped at
+//!   once.
+//! - **Waiting inside a task does not deadlock on others' work.** A worker that waits for a task, or at the
+//!   end of a [`Scope`], runs what it waits for if nobody has begun that, and nothing else: whatever would
+//!   want a lock that the waiter holds stays where it is. If there is nothing of the kind to run, the worker
+//!   sleeps and a spare thread takes its place, up to a [bound](Builder::spares). So it is with every
+//!   wait for something of this crate, a lock or a queue; for other waits there is [`blocking`].
+//!   (In [`Mode::Strict`] nothing runs before its turn, also not what is waited for: there a spare thread
+//!   always takes the waiter's place, and a task that blocks in a way that the pool cannot see, on a
+//!   lock of the standard library that the waiter holds, can be in the way of what is waited for.)
+//! - **Nothing is lost.** Every task is run, or its joiner is told why not; also when the pool is
+//!   [shut down](Pool::shutdown), or a [`Scheduler`] drops it.
+//!
+//! # Schedulers
+//!
+//! A pool is a [`Scheduler`]; so are [`Limited`] (at most so many at once, by any other scheduler),
+//! [`CurrentThread`] (on the thread that waits), and yours: it has one method that matters. [`Spawn`] starts
+//! tasks on all of them.
+//!
+//! # How it works
+//!
+//! A task is one allocation: its head (state, level, number, when it was queued), the work or its outcome,
+//! and, if it can be joined, a place for its joiner's waker. Whoever sets the bit `STARTED` owns the work;
+//! whoever finds it set, or `CANCELLED`, has an empty shell in its hands and drops it.
+//!
+//! The queue of all workers (`levels`) is one first-in, first-out queue per level, and a word with two bits
+//! per level that says which may be occupied; see there for why two. A worker's own queues (`local`) are
+//! behind a lock that is taken for a few nanoseconds, by the worker, and now and then by a thief. Both can be
+//! looked through, for [`Pool::scheduled`]; that is why they are no lock-free deques.
+//!
+//! Workers that find nothing search for a moment and then sleep (`rest`). Whoever queues something wakes one
+//! of them, unless somebody searches; a fence on either side keeps that from going wrong.
 
 mod builder;
 mod call;

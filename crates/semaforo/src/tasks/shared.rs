@@ -31,6 +31,11 @@ pub enum Mode {
     ///
     /// A worker never begins a task while a more urgent one is waiting, whose start was complete before
     /// the worker looked; within a level tasks begin in the order in which they were started.
+    ///
+    /// That holds also for tasks that a worker waits for: a spare thread takes its place meanwhile. So with
+    /// more waits inside one another than there are [spare threads](super::Builder::spares), all
+    /// wait for ever; and a task that blocks, in a way that the pool cannot see, on something that such
+    /// a waiter holds can do the same.
     Strict,
 }
 
