@@ -12,7 +12,7 @@ pub(crate) struct Registry {
     next: AtomicU32,
 }
 
-const SHELVES: usize = if MODELLED { 1 } else { 8 };
+const SHELVES: usize = if MODELLED { 2 } else { 8 };
 
 #[derive(Default)]
 struct Shelf {

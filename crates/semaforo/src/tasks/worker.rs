@@ -141,9 +141,9 @@ impl Worker {
                 return Next::Run(task);
             }
             looks += 1;
-            if looks <= LOOKS {
+            if (..=LOOKS).contains(&looks) {
                 (0..looks).for_each(|_| pause());
-            } else if looks <= LOOKS + YIELDS {
+            } else if (..=LOOKS + YIELDS).contains(&looks) {
                 yield_now();
             } else {
                 looks = 0;
