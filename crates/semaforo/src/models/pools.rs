@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(shuttle)]
+use super::checker::explore_crowd;
 use super::checker::{explore_within, spawn};
 use super::tray::{Count, Signal};
 #[cfg(shuttle)]
@@ -102,27 +104,26 @@ fn a_sleeper_and_a_child() {
     });
 }
 
-/// Of three children one needs another, and a thief may have taken both: one of them is found by the
-/// worker that they were taken from.
+/// Of the children that a thief takes one needs another: that is found by the worker that they were
+/// taken from, though it may be about to sleep.
 #[cfg(shuttle)]
 #[test]
 fn what_a_thief_has_taken() {
-    explore_within(1, || {
-        let pool = pool(2, 0);
-        let inside = pool.clone();
-        let (first, second, third) = (Signal::new(), Signal::new(), Signal::new());
-        let started = [first.clone(), second.clone(), third.clone()];
+    explore_crowd(|| {
+        let (pool, done) = (pool(2, 0), Signal::new());
+        let (inside, ends) = (pool.clone(), done.clone());
         pool.execute(move || {
-            let [first, second, third] = started;
-            let set = second.clone();
+            let second = Signal::new();
+            let sets = second.clone();
+            inside.execute(|| ());
             inside.execute(move || {
                 second.wait();
-                first.set();
+                ends.set();
             });
-            inside.execute(move || set.set());
-            inside.execute(move || third.set());
+            inside.execute(move || sets.set());
+            inside.execute(|| ());
         });
-        [first, second, third].iter().for_each(Signal::wait);
+        done.wait();
         shut_down(pool);
     });
 }
@@ -235,16 +236,18 @@ fn a_spare_that_is_needed_again() {
 #[cfg(shuttle)]
 #[test]
 fn a_spare_that_is_woken_to_retire() {
-    explore_within(1, || {
+    explore_crowd(|| {
         let pool = pool(2, 1);
-        let happened = Arc::new(Event::new());
-        let (happens, ran) = (Arc::clone(&happened), Signal::new());
+        let happens = Arc::new(Event::new());
+        let (happened, ran) = (Arc::clone(&happens), Signal::new());
         let (goes_on, runs) = (ran.clone(), ran.clone());
         pool.execute(move || {
             happened.happened().wait();
             goes_on.wait();
         });
-        pool.execute(move || happens.set());
+        pool.execute(|| ());
+        pool.execute(|| ());
+        happens.set();
         pool.execute(move || runs.set());
         ran.wait();
         shut_down(pool);

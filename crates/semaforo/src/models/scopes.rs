@@ -36,6 +36,22 @@ fn one_joined_and_one_not() {
     });
 }
 
+/// The worker goes on with a task of nobody's: it counts the other out before.
+#[test]
+fn a_task_that_another_follows() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let witness = Witness::new();
+        pool.scope(|scope| {
+            scope.execute(|| witness.change());
+            pool.execute(|| ());
+        });
+        assert_eq!(witness.look(), 1);
+        drop(witness);
+        shut_down(pool);
+    });
+}
+
 /// A task of the scope starts another.
 #[test]
 fn a_task_that_starts_another() {

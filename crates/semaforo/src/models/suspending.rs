@@ -59,6 +59,10 @@ impl Waiting {
                 return Poll::Ready(current.0);
             }
             current.1 = Some(context.waker().clone());
+            drop(current);
+            // It can be woken now, and is still being polled.
+            drop(heard.rings.lock());
+            alone.change();
             Poll::Pending
         }));
         Self { tray, bell, handle: For::one_side(handle), futures }
