@@ -178,6 +178,6 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 
 impl Settings {
     pub(super) fn crew(&self) -> Crew {
-        Crew::new(self.threads)
+        Crew::new(self.threads, self.priority)
     }
 }

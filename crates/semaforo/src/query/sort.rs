@@ -228,7 +228,7 @@ mod tests {
         for threads in [1, 2, 3, 5, 8] {
             for len in [0, 1, 2, WORTHWHILE - 1, WORTHWHILE, WORTHWHILE + 1, 20_011] {
                 for keys in [1, 3, 1000, u64::MAX] {
-                    let context = Context::new(Crew::new(NonZero::new(threads)), None);
+                    let context = Context::new(Crew::new(NonZero::new(threads), None), None);
                     let mut state = 7_u64;
                     let items: Vec<_> = (0..len)
                         .map(|number| {

@@ -72,7 +72,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 ///         break; // stops those who make the items, and waits for them
 ///     }
 /// }
-/// assert_eq!(total, 1_008_015);
+/// assert_eq!(total, 1_005_720);
 /// ```
 ///
 /// # Panics
