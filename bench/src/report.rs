@@ -45,8 +45,8 @@ impl Table {
             "{:name_width$}  {:5}  {:>7}  {:>15}  {:>6}  {:BAR_WIDTH$}  {}",
             outcome.row.id,
             outcome.row.unit,
-            ours.map_or("-".into(), |ours| compact(ours.median)),
-            ours.map_or("-".into(), Figure::spread_in_words),
+            compact(ours.median),
+            ours.spread_in_words(),
             outcome.ratio_to_best().map_or("-".into(), |ratio| format!("{ratio:.2}")),
             outcome.verdict().map_or("-".into(), |verdict| verdict.in_words()),
             outcome.others_in_words(),
@@ -135,9 +135,8 @@ impl Figure {
 }
 
 impl Outcome<'_> {
-    /// None where ours is still to be written.
-    fn ours(&self) -> Option<&Figure> {
-        self.of(Side::Ours).next()
+    fn ours(&self) -> &Figure {
+        self.of(Side::Ours).next().expect("every row has a contestant of ours")
     }
 
     fn of(&self, side: Side) -> impl Iterator<Item = &Figure> {
@@ -146,7 +145,7 @@ impl Outcome<'_> {
 
     /// None where ours has no peer.
     fn ratio_to_best(&self) -> Option<f64> {
-        Some(self.ours()?.median / best(self.of(Side::Peer))?.median)
+        Some(self.ours().median / best(self.of(Side::Peer))?.median)
     }
 
     /// None where the row has no bar, or the peer it names is not there or not fast enough.
@@ -161,7 +160,7 @@ impl Outcome<'_> {
             Against::Contestant(name) => self.standard(&[name])?,
             Against::BestOf(names) => self.standard(names)?,
         };
-        let ours = self.ours()?;
+        let ours = self.ours();
         let ratio = ours.median / figure;
         let spread =
             bar.spread.map(|at_most| (at_most, ours.ninetieth_percentile / ours.tenth_percentile));
@@ -197,8 +196,8 @@ impl Outcome<'_> {
         let mut row = json!({
             "id": self.row.id,
             "unit": self.row.unit,
-            "ours": ours.map(|ours| rounded(ours.median)),
-            "spread": ours.map(|ours| [ours.tenth_percentile, ours.ninetieth_percentile].map(rounded)),
+            "ours": rounded(ours.median),
+            "spread": [rounded(ours.tenth_percentile), rounded(ours.ninetieth_percentile)],
             "peers": medians(Side::Peer),
             "ratio_to_best": self.ratio_to_best().map(rounded),
         });

@@ -104,7 +104,7 @@ impl Factors {
 
 fn with_threads(threads: usize, kernel: Kernel, size: usize) -> Vec<Contestant> {
     let factors = Factors::of(size);
-    let mut contestants = ours::matrix_product(threads, kernel, factors);
+    let mut contestants = vec![ours::matrix_product(threads, kernel, factors)];
     contestants.push(Contestant::peer("rayon", rayon(threads, kernel, factors)));
     if threads == 1 {
         contestants.push(Contestant::peer("sequential", sequential(kernel, factors)));
@@ -116,7 +116,7 @@ fn with_threads(threads: usize, kernel: Kernel, size: usize) -> Vec<Contestant> 
 
 fn with_two_threads_to_one(kernel: Kernel, size: usize) -> Vec<Contestant> {
     let factors = Factors::of(size);
-    let mut contestants = ours::matrix_speed_up(kernel, factors);
+    let mut contestants = vec![ours::matrix_speed_up(kernel, factors)];
     let product = move |threads| rayon_with(threads).install(|| rows_in_parallel(kernel, factors));
     contestants.push(Contestant::peer("rayon", two_to_one(product)));
     contestants

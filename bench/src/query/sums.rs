@@ -41,7 +41,7 @@ fn numbers() -> &'static [u32] {
 
 fn over_a_slice() -> Vec<Contestant> {
     let numbers = numbers();
-    let mut contestants = ours::sum_of_a_slice(numbers);
+    let mut contestants = vec![ours::sum_of_a_slice(numbers)];
     contestants.extend([
         Contestant::peer(
             "rayon",
@@ -65,7 +65,7 @@ fn over_a_slice() -> Vec<Contestant> {
 }
 
 fn over_a_range() -> Vec<Contestant> {
-    let mut contestants = ours::sum_of_a_range();
+    let mut contestants = vec![ours::sum_of_a_range()];
     contestants.extend([
         Contestant::peer(
             "rayon",

@@ -78,7 +78,7 @@ type Groups<'sale> = HashMap<u32, Vec<&'sale Sale>>;
 
 fn group_by() -> Vec<Contestant> {
     let sales = sales();
-    let mut contestants = ours::group_by(sales);
+    let mut contestants = vec![ours::group_by(sales)];
     contestants.extend([
         Contestant::peer("sequential", query(|| grouped(sales))),
         Contestant::peer("rayon", query_on_rayon(THREADS, || grouped_on_rayon(sales))),
@@ -116,7 +116,7 @@ fn grouped_on_rayon(sales: &[Sale]) -> Groups<'_> {
 
 fn join() -> Vec<Contestant> {
     let (sales, addresses) = (sales(), addresses());
-    let mut contestants = ours::join(sales, addresses);
+    let mut contestants = vec![ours::join(sales, addresses)];
     contestants.extend([
         Contestant::peer("sequential", query(|| joined(sales, addresses))),
         Contestant::peer("rayon", query_on_rayon(THREADS, || joined_on_rayon(sales, addresses))),
@@ -144,7 +144,7 @@ fn joined_on_rayon(sales: &[Sale], addresses: &[Address]) -> Vec<Delivery> {
 
 fn order_by() -> Vec<Contestant> {
     let sales = sales();
-    let mut contestants = ours::order_by(sales);
+    let mut contestants = vec![ours::order_by(sales)];
     contestants.extend([
         Contestant::peer("sequential", query(|| ordered(sales))),
         Contestant::peer("rayon", query_on_rayon(THREADS, || ordered_on_rayon(sales))),

@@ -153,9 +153,61 @@ fn recruit<'scope, H: Fn() -> Turn + Sync>(
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    use std::thread::{self, ThreadId};
+    use std::time::{Duration, Instant};
+
+    use crate::query::prelude::*;
 
     thread_local! {
-        /// In unit tests every helper gives way between any two chunks.
+        /// In unit tests every helper gives way after every other chunk.
         pub(super) static PUSHED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    fn dawdle<T>(_: &T) {
+        let end = Instant::now() + Duration::from_micros(5);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn helpers_that_give_way_lose_nothing() {
+        let slow = || (0..2000_u32).as_parallel().with_threads(4).inspect(dawdle);
+        assert!(slow().to_vec().into_iter().eq(0..2000));
+        assert_eq!(slow().sum::<u32>(), 1999 * 1000);
+        assert_eq!(slow().find(|n| *n >= 700), Some(700));
+        assert_eq!(slow().filter(|n| n % 2 == 0).last(), Some(1998));
+        assert_eq!(slow().min_by_key(|n| n / 10), Some(0));
+        assert!(slow().filter(|n| n % 2 == 0).skip(10).into_iter().eq((20..2000).step_by(2)));
+        assert!(slow().map(|n| n / 2).distinct().to_vec().into_iter().eq(0..1000));
+        for (key, group) in slow().group_by(|n| n % 10).to_vec().into_iter().enumerate() {
+            assert_eq!(group.key as usize, key);
+            assert!(group.into_iter().eq((key as u32..2000).step_by(10)));
+        }
+        let sorted = slow().order_by_descending(|n| *n).to_vec();
+        assert!(sorted.into_iter().rev().eq(0..2000));
+    }
+
+    #[test]
+    fn a_short_query_stays_where_it_is_and_a_long_one_gets_help() {
+        let threads = |count: u32, slow: bool| -> HashSet<ThreadId> {
+            let seen = Mutex::new(HashSet::new());
+            (0..count).as_parallel().with_threads(4).for_all(|n| {
+                if slow {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                dawdle(&n);
+                seen.lock().unwrap().insert(thread::current().id());
+            });
+            seen.into_inner().unwrap()
+        };
+        // Whoever is kept from running for a while has a long query.
+        let here = HashSet::from([thread::current().id()]);
+        assert!((0..1000).any(|_| threads(3, false) == here));
+        let crew = threads(200, true);
+        assert!((2..=4).contains(&crew.len()), "{} threads took part", crew.len());
+        assert!(crew.contains(&thread::current().id()));
     }
 }

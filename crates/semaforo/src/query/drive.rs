@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_micros(30);
 const CHUNK_ALONE: Duration = Duration::from_micros(15);
 
 /// A chunk is no more than so many times as large as the one before: the first elements may be cheap.
-const GROWTH: usize = 8;
+const GROWTH: usize = 16;
 
 /// Chunks that a thread should be able to claim until the end, so that nobody waits for the last.
 const CHUNKS_PER_THREAD: usize = 4;
@@ -119,6 +119,10 @@ impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
             let Ok(Some((positions, flow))) = step else { return Turn::Done };
             if flow.is_break() {
                 self.over.store(true, Ordering::Relaxed);
+                return Turn::Done;
+            }
+            if self.source.remaining() == Some(0) {
+                // Nobody needs to know how long that took.
                 return Turn::Done;
             }
             pace.note(positions);

@@ -50,7 +50,9 @@ impl<T: Send> Consumer<T> for InPieces {
         (start, _): (usize, usize),
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
-        let piece: Vec<_> = items.collect();
+        // As a fold, which many iterators are better at than at yielding one by one.
+        let mut piece = Vec::with_capacity(items.size_hint().0);
+        items.for_each(|item| piece.push(item));
         if !piece.is_empty() {
             pieces.push((start, piece));
         }

@@ -89,19 +89,39 @@ where
         }
     }
 
-    /// Ends a poll that was not the last. The future is to be dropped if it was cancelled meanwhile.
-    fn suspend(self: Arc<Self>) {
+    /// Ends a poll that was not the last. True if the task is to be queued again. The future is dropped
+    /// if it was cancelled meanwhile.
+    fn suspend(&self) -> bool {
         let mut current = self.joint.head.load();
         loop {
             if current & state::CANCELLED != 0 {
-                return self.bury();
+                self.bury();
+                return false;
             }
             match self.exchange(current, current & !state::STARTED) {
-                Ok(()) if current & state::SCHEDULED != 0 => return self.enqueue(),
-                Ok(()) => return,
+                Ok(()) => return current & state::SCHEDULED != 0,
                 Err(now) => current = now,
             }
         }
+    }
+
+    /// Polls the future, if there is a poll to be made. True if the task is to be queued again.
+    #[inline]
+    fn step(self: &Arc<Self>) -> bool {
+        if self.token.as_ref().is_some_and(CancelToken::is_cancelled) {
+            self.cancel(0);
+            return false;
+        }
+        if !self.begin() {
+            return false;
+        }
+        // SAFETY: begun.
+        let Some(outcome) = (unsafe { self.poll() }) else { return self.suspend() };
+        // SAFETY: begun; the future is done, and is dropped in its place.
+        let finished = unsafe { finish(&self.joint, &self.stage, outcome) };
+        self.dismiss();
+        resume(finished);
+        false
     }
 
     #[inline]
@@ -161,23 +181,21 @@ where
     }
 
     fn run(self: Arc<Self>) {
-        if self.token.as_ref().is_some_and(CancelToken::is_cancelled) {
-            self.cancel(0);
-            return;
+        if self.step() {
+            self.enqueue();
         }
-        if !self.begin() {
-            return;
+    }
+
+    fn run_at(self: Arc<Self>, pool: usize) -> Option<Arc<dyn Run>> {
+        if !self.step() {
+            return None;
         }
-        // SAFETY: begun.
-        match unsafe { self.poll() } {
-            None => self.suspend(),
-            Some(outcome) => {
-                // SAFETY: begun; the future is done, and is dropped in its place.
-                let finished = unsafe { finish(&self.joint, &self.stage, outcome) };
-                self.dismiss();
-                resume(finished);
-            }
+        if self.scheduler.home() != pool {
+            self.enqueue();
+            return None;
         }
+        self.joint.head.queued.store(ticks(), Ordering::Relaxed);
+        Some(self)
     }
 
     fn cancel(&self, how: u32) -> bool {

@@ -94,6 +94,14 @@ pub(crate) trait Run: Send + Sync {
     /// Runs the task, or a part of it, if that is still to be done. Nobody else does meanwhile.
     fn run(self: Arc<Self>);
 
+    /// [`run`](Self::run), by a worker of the pool with this address. If the task is to be queued there
+    /// again, it is given back.
+    fn run_at(self: Arc<Self>, pool: usize) -> Option<Arc<dyn Run>> {
+        let _ = pool;
+        self.run();
+        None
+    }
+
     /// Takes the work away, if it has not begun or is suspended, and says so to whoever joins.
     /// False if the task has finished.
     fn cancel(&self, how: u32) -> bool;

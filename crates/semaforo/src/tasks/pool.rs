@@ -286,9 +286,13 @@ impl Scheduler for Pool {
     #[inline]
     fn pool(&self) -> usize {
         match self.shared().mode {
-            Mode::Stealing => Arc::as_ptr(self.shared()) as usize,
+            Mode::Stealing => self.shared().address(),
             Mode::Strict => 0,
         }
+    }
+
+    fn home(&self) -> usize {
+        self.shared().address()
     }
 
     fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {

@@ -76,6 +76,12 @@ pub trait Scheduler: Send + Sync {
         0
     }
 
+    /// The pool whose workers can queue its tasks again by themselves, by address.
+    #[doc(hidden)]
+    fn home(&self) -> usize {
+        0
+    }
+
     /// Remembers a future that may be suspended.
     #[doc(hidden)]
     fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
@@ -118,6 +124,10 @@ macro_rules! forwarded {
 
         fn pool(&self) -> usize {
             (**self).pool()
+        }
+
+        fn home(&self) -> usize {
+            (**self).home()
         }
 
         fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {

@@ -343,7 +343,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Runs a task of this scope that nobody has begun. False if there is none at hand.
     fn help(&self) -> bool {
-        let pool = Arc::as_ptr(self.pool.shared()) as usize;
+        let pool = self.pool.shared().address();
         let task = with_worker_of(pool, |worker| {
             let (local, shared, group) = (&worker.local, &worker.shared, self.group());
             let at_hand = local.pop_of_group(group).or_else(|| shared.levels.pop_of_group(group));

@@ -106,6 +106,12 @@ impl Shared {
         })
     }
 
+    /// By which tasks know their pool.
+    #[inline]
+    pub(crate) fn address(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self) as usize
+    }
+
     /// The queues of all workers that there ever were.
     pub(crate) fn locals(&self) -> impl Iterator<Item = &Local> {
         let used = self.used.load(Ordering::Acquire) as usize;
@@ -150,7 +156,7 @@ impl Shared {
         }
         if self.mode == Mode::Stealing && state & state::FAIR == 0 {
             let mut task = Some(task);
-            with_worker_of(Arc::as_ptr(self) as usize, |worker| {
+            with_worker_of(self.address(), |worker| {
                 worker.local.push(task.take().expect("called once"));
                 fence(Ordering::SeqCst);
             });
@@ -213,7 +219,7 @@ impl Shared {
         let name = format!("{}-long-{}", self.name, task.head().id);
         let apart = Arc::clone(&task);
         let body = move || {
-            worker::be_apart_for(Arc::as_ptr(&shared) as usize);
+            worker::be_apart_for(shared.address());
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));
             shared.end_apart();
         };

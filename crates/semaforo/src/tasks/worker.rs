@@ -100,8 +100,11 @@ impl Worker {
         }
         counters.busy.set(1);
         // Only a destructor or a waker can panic here; the hook has said so.
-        let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+        let again = catch_unwind(AssertUnwindSafe(|| task.run_at(self.shared.address())));
         counters.busy.set(0);
+        if let Ok(Some(again)) = again {
+            self.shared.enqueue(again);
+        }
     }
 
     #[inline]
@@ -315,7 +318,7 @@ pub(crate) fn with_worker_of<R>(pool: usize, look: impl FnOnce(&Worker) -> R) ->
     }
     // SAFETY: set by the thread's own worker, which outlives everything that runs here.
     let worker = unsafe { &*current };
-    (Arc::as_ptr(&worker.shared) as usize == pool).then(|| look(worker))
+    (worker.shared.address() == pool).then(|| look(worker))
 }
 
 /// Whether this thread is a worker of the pool with this address.

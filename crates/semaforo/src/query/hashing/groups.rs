@@ -40,8 +40,10 @@ pub(crate) fn groups<S: Source, K: Hash + Eq + Send>(
 struct Items<T> {
     /// Where the first item was: the position of its chunk, and its number in there.
     first: (usize, usize),
+    /// The position of the last item's chunk.
+    last: usize,
     items: Vec<T>,
-    /// For every chunk that had any: its position, and how many items there were after it.
+    /// For every chunk that had any: its position, and how many items there were before it.
     runs: Vec<(usize, usize)>,
 }
 
@@ -49,21 +51,23 @@ impl<T: Send> Gathered<(usize, T)> for Items<T> {
     const KEYS: usize = 2048;
 
     fn new(position: usize, (number, item): (usize, T)) -> Self {
-        Self { first: (position, number), items: vec![item], runs: vec![(position, 1)] }
+        Self {
+            first: (position, number),
+            last: position,
+            items: vec![item],
+            runs: vec![(position, 0)],
+        }
     }
 
     #[inline]
     fn add(&mut self, position: usize, (number, item): (usize, T)) {
-        self.items.push(item);
-        let after = self.items.len();
-        match self.runs.last_mut() {
-            Some((last, end)) if *last == position => *end = after,
-            _ => {
-                // Threads see items in their order; unless they take over from one another.
-                self.first = self.first.min((position, number));
-                self.runs.push((position, after));
-            }
+        if self.last != position {
+            self.last = position;
+            // Threads see items in their order; unless they take over from one another.
+            self.first = self.first.min((position, number));
+            self.runs.push((position, self.items.len()));
         }
+        self.items.push(item);
     }
 }
 
@@ -178,9 +182,9 @@ fn joined<T>(mut parts: Vec<Items<T>>, ordered: bool) -> Vec<T> {
     let mut all = Vec::with_capacity(parts.iter().map(|part| part.items.len()).sum());
     let mut items = Vec::with_capacity(parts.len());
     for (number, part) in parts.into_iter().enumerate() {
-        let mut before = 0;
-        runs.extend(part.runs.into_iter().map(|(position, after)| {
-            let count = after - std::mem::replace(&mut before, after);
+        let mut after = part.items.len();
+        runs.extend(part.runs.into_iter().rev().map(|(position, before)| {
+            let count = std::mem::replace(&mut after, before) - before;
             (position, number, count)
         }));
         items.push(part.items.into_iter());

@@ -3,6 +3,9 @@
 use std::hash::Hash;
 use std::iter::FusedIterator;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+
 use super::partition::{Apart, Entry, Partition, Shard, partition};
 use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
@@ -13,17 +16,36 @@ use crate::query::pipeline::Source;
 #[derive(Debug)]
 pub(crate) struct Lookup<K, T> {
     sharding: Sharding,
-    shards: Vec<Buckets<K, T>>,
+    shards: Vec<Table<K, T>>,
+    len: usize,
 }
 
-/// The items of a shard, by the last bits of their hashes: those of a bucket are next to each other, and
-/// in their order. So what is not there is found out with one look, and what is there with two.
+/// The items of a shard.
 #[derive(Debug)]
-struct Buckets<K, T> {
-    /// Where each bucket begins, and where the last one ends.
-    begins: Vec<u32>,
-    entries: Vec<Entry<K, T>>,
+struct Table<K, T> {
+    kinds: HashTable<Kind<K, T>>,
+    /// Items that are not the first with their keys.
+    more: Vec<Link<T>>,
 }
+
+/// A key, with the first item that has it next to it: mostly there is no other.
+#[derive(Debug)]
+struct Kind<K, T> {
+    key: K,
+    first: T,
+    /// The second item, and the last one.
+    second: u32,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Link<T> {
+    item: T,
+    next: u32,
+}
+
+/// The number of no link.
+const NONE: u32 = u32::MAX;
 
 impl<K: Hash + Eq + Send, T: Send> Lookup<K, T> {
     pub(crate) fn build<S: Source<Item = T>>(
@@ -35,66 +57,87 @@ impl<K: Hash + Eq + Send, T: Send> Lookup<K, T> {
         let split = |_, item| (key(&item), item);
         let Partition { shards, len, .. } =
             partition(context, source, &sharding, split, |_, _| true)?;
-        Ok(Self { shards: jobs(context, shards, len > LARGE, Buckets::new)?, sharding })
+        let shards = jobs(context, shards, len > LARGE, |shard| Table::new(shard, &sharding))?;
+        Ok(Self { shards, sharding, len })
     }
 }
 
 impl<K: Hash + Eq, T> Lookup<K, T> {
+    /// How many items there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &K) -> u64 {
+        self.sharding.hash(key)
+    }
+
     /// The items with this key, in their order.
     #[inline]
-    pub(crate) fn matches(&self, key: K) -> Matches<'_, K, T> {
-        let hash = self.sharding.hash(&key);
-        let bucket = self.shards[self.sharding.shard(hash)].bucket(hash);
-        Matches { bucket: bucket.iter(), hash, key }
+    pub(crate) fn matches(&self, hash: u64, key: &K) -> Matches<'_, T> {
+        let Table { kinds, more } = &self.shards[self.sharding.shard(hash)];
+        match kinds.find(hash, |kind| kind.key == *key) {
+            Some(kind) => Matches { first: Some(&kind.first), more, next: kind.second },
+            None => Matches { first: None, more: &[], next: NONE },
+        }
     }
 }
 
-impl<K, T> Buckets<K, T> {
-    fn new(shard: Shard<K, T, Apart>) -> Self {
-        let mut entries = Vec::with_capacity(shard.rest.len());
-        shard.rest.for_each(|_, entry| entries.push(entry));
-        let count = entries.len().next_power_of_two();
-        let bucket = |entry: &Entry<K, T>| entry.hash as usize & (count - 1);
-        entries.sort_by_key(bucket);
-        let mut begins = Vec::with_capacity(count + 1);
-        for (index, entry) in entries.iter().enumerate() {
-            begins.resize(bucket(entry) + 1, small(index));
-        }
-        begins.resize(count + 1, small(entries.len()));
-        Self { begins, entries }
-    }
-
-    #[inline]
-    fn bucket(&self, hash: u64) -> &[Entry<K, T>] {
-        let bucket = hash as usize & (self.begins.len() - 2);
-        &self.entries[self.begins[bucket] as usize..self.begins[bucket + 1] as usize]
+impl<K: Hash + Eq, T> Table<K, T> {
+    fn new(shard: Shard<K, T, Apart>, sharding: &Sharding) -> Self {
+        let mut kinds: HashTable<Kind<K, T>> = HashTable::with_capacity(shard.rest.len());
+        let mut more = Vec::new();
+        shard.rest.for_each(|_, Entry { hash, key, value: item }| {
+            // There is room for all of them, so that none is hashed again.
+            let slot = kinds.entry(hash, |kind| kind.key == key, |kind| sharding.hash(&kind.key));
+            match slot {
+                Slot::Vacant(slot) => {
+                    slot.insert(Kind { key, first: item, second: NONE, last: NONE });
+                }
+                Slot::Occupied(mut slot) => {
+                    let link = small(more.len());
+                    more.push(Link { item, next: NONE });
+                    let kind = slot.get_mut();
+                    let before = std::mem::replace(&mut kind.last, link);
+                    match more.get_mut(before as usize) {
+                        Some(before) => before.next = link,
+                        None => kind.second = link,
+                    }
+                }
+            }
+        });
+        Self { kinds, more }
     }
 }
 
 /// The items that have one key, in their order: what [`group_join`](crate::query::Query::group_join)
 /// gives to its function.
 #[derive(Debug)]
-pub struct Matches<'a, K, T> {
-    bucket: std::slice::Iter<'a, Entry<K, T>>,
-    hash: u64,
-    key: K,
+pub struct Matches<'a, T> {
+    first: Option<&'a T>,
+    more: &'a [Link<T>],
+    next: u32,
 }
 
-impl<'a, K: Eq, T> Iterator for Matches<'a, K, T> {
+impl<'a, T> Iterator for Matches<'a, T> {
     type Item = &'a T;
 
     #[inline]
     fn next(&mut self) -> Option<&'a T> {
-        let Self { bucket, hash, key } = self;
-        let entry = bucket.find(|entry| entry.hash == *hash && entry.key == *key)?;
-        Some(&entry.value)
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let link = self.more.get(self.next as usize)?;
+        self.next = link.next;
+        Some(&link.item)
     }
 }
 
-impl<K: Eq, T> FusedIterator for Matches<'_, K, T> {}
+impl<T> FusedIterator for Matches<'_, T> {}
 
-impl<K: Clone, T> Clone for Matches<'_, K, T> {
+impl<T> Clone for Matches<'_, T> {
     fn clone(&self) -> Self {
-        Self { bucket: self.bucket.clone(), hash: self.hash, key: self.key.clone() }
+        Self { ..*self }
     }
 }

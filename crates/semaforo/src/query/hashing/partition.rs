@@ -12,6 +12,7 @@ use super::{Sharding, small};
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
 use crate::query::pipeline::Source;
+use crate::sync::Of;
 
 /// An item on its way to its shard: its key, and the rest of it.
 #[derive(Debug)]
@@ -156,7 +157,7 @@ struct Partitioning<'a, F, G, K, V, A> {
     sharding: &'a Sharding,
     split: F,
     admit: G,
-    made: PhantomData<fn() -> (K, V, A)>,
+    made: Of<Worker<K, V, A>>,
 }
 
 impl<T, K, V, A, F, G> Consumer<T> for Partitioning<'_, F, G, K, V, A>

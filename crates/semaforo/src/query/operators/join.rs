@@ -79,7 +79,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         K: Hash + Eq + Send + Sync,
         F: Fn(&P::Item) -> K + Send + Sync,
         G: Fn(&<Q::Pipeline as Pipeline>::Item) -> K + Send + Sync,
-        H: Fn(P::Item, Matches<'_, K, <Q::Pipeline as Pipeline>::Item>) -> R + Send + Sync,
+        H: Fn(P::Item, Matches<'_, <Q::Pipeline as Pipeline>::Item>) -> R + Send + Sync,
         R: Send,
     {
         let inner = inner.into_parallel().pipeline;
@@ -167,11 +167,17 @@ where
     like_its_input!(inexact outer);
 }
 
+/// How many keys are looked up together.
+const BATCH: usize = 16;
+
+/// A table of so many items is mostly not in the processor's own cache.
+const OUT_OF_CACHE: usize = 20_000;
+
 /// A chunk of a [`JoinSource`].
 pub struct JoinChunk<'a, C: Iterator, K, T, F, H> {
     outer: C,
     /// The item whose matches are being yielded.
-    current: Option<(C::Item, Matches<'a, K, T>)>,
+    current: Option<(C::Item, Matches<'a, T>)>,
     lookup: &'a Lookup<K, T>,
     key: &'a F,
     result: &'a H,
@@ -194,7 +200,8 @@ where
                 }
             }
             let outer = self.outer.next()?;
-            let matches = self.lookup.matches((self.key)(&outer));
+            let key = (self.key)(&outer);
+            let matches = self.lookup.matches(self.lookup.hash(&key), &key);
             self.current = Some((outer, matches));
         }
     }
@@ -202,17 +209,37 @@ where
     #[inline]
     fn fold<S, G: FnMut(S, R) -> S>(self, start: S, mut step: G) -> S {
         let Self { outer, current, lookup, key, result } = self;
-        let mut all = |state, outer: C::Item, matches: Matches<'_, K, T>| {
+        let mut all = |state, outer: C::Item, matches: Matches<'_, T>| {
             matches.fold(state, |state, inner| step(state, result(&outer, inner)))
         };
-        let state = match current {
+        let mut state = match current {
             Some((outer, matches)) => all(start, outer, matches),
             None => start,
         };
-        outer.fold(state, |state, outer| {
-            let matches = lookup.matches(key(&outer));
-            all(state, outer, matches)
-        })
+        if lookup.len() < OUT_OF_CACHE {
+            return outer.fold(state, |state, outer| {
+                let key = key(&outer);
+                let matches = lookup.matches(lookup.hash(&key), &key);
+                all(state, outer, matches)
+            });
+        }
+        // One after the other, each would wait for the table's memory. Some at a time wait together.
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut found = Vec::with_capacity(BATCH);
+        let mut finish = |mut state, batch: &mut Vec<(C::Item, K, u64)>| {
+            found.extend(batch.iter().map(|(_, key, hash)| lookup.matches(*hash, key)));
+            for ((outer, ..), matches) in batch.drain(..).zip(found.drain(..)) {
+                state = all(state, outer, matches);
+            }
+            state
+        };
+        state = outer.fold(state, |state, outer| {
+            let key = key(&outer);
+            let hash = lookup.hash(&key);
+            batch.push((outer, key, hash));
+            if batch.len() < BATCH { state } else { finish(state, &mut batch) }
+        });
+        finish(state, &mut batch)
     }
 }
 
@@ -223,7 +250,7 @@ where
     K: Hash + Eq + Send + Sync,
     F: Fn(&P::Item) -> K + Send + Sync,
     G: Fn(&Q::Item) -> K + Send + Sync,
-    H: Fn(P::Item, Matches<'_, K, Q::Item>) -> R + Send + Sync,
+    H: Fn(P::Item, Matches<'_, Q::Item>) -> R + Send + Sync,
     R: Send,
 {
     type Item = R;
@@ -250,7 +277,7 @@ where
     T: Send + Sync,
     K: Hash + Eq + Send + Sync,
     F: Fn(&S::Item) -> K + Send + Sync,
-    H: Fn(S::Item, Matches<'_, K, T>) -> R + Send + Sync,
+    H: Fn(S::Item, Matches<'_, T>) -> R + Send + Sync,
     R: Send,
 {
     type Item = R;
@@ -282,13 +309,14 @@ where
     C: Iterator,
     K: Hash + Eq,
     F: Fn(&C::Item) -> K,
-    H: Fn(C::Item, Matches<'_, K, T>) -> R,
+    H: Fn(C::Item, Matches<'_, T>) -> R,
 {
     type Item = R;
 
     fn next(&mut self) -> Option<R> {
         let outer = self.outer.next()?;
-        let matches = self.lookup.matches((self.key)(&outer));
+        let key = (self.key)(&outer);
+        let matches = self.lookup.matches(self.lookup.hash(&key), &key);
         Some((self.result)(outer, matches))
     }
 
@@ -301,7 +329,8 @@ where
     fn fold<S, G: FnMut(S, R) -> S>(self, start: S, mut step: G) -> S {
         let Self { outer, lookup, key, result } = self;
         outer.fold(start, |state, outer| {
-            let matches = lookup.matches(key(&outer));
+            let key = key(&outer);
+            let matches = lookup.matches(lookup.hash(&key), &key);
             step(state, result(outer, matches))
         })
     }

@@ -96,6 +96,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// let sorted = dates.order_by(|(year, _)| *year).then_by_descending(|(_, month)| *month);
     /// assert_eq!(sorted.to_vec(), [(2023, 9), (2024, 12), (2024, 5)]);
     /// ```
+    #[expect(clippy::type_complexity, reason = "it is what the query is made of")]
     pub fn then_by_descending<K: Ord + Send, F>(
         self,
         key: F,

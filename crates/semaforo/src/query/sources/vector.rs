@@ -1,7 +1,7 @@
 //! A vector whose items are moved out by whoever claims them.
 //!
-//! This is where the query has its unsafe code. The safe way, to copy every chunk out of the vector
-//! under a lock, moves every item twice, one thread at a time.
+//! The safe way, to copy every chunk out of the vector under a lock, moves every item twice, one thread
+//! at a time.
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;

@@ -63,6 +63,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let (even, odd) = (0..6).as_parallel().partition(|n| n % 2 == 0);
     /// assert_eq!((even, odd), (vec![0, 2, 4], vec![1, 3, 5]));
     /// ```
+    #[expect(clippy::type_complexity, reason = "two vectors")]
     pub fn partition<F>(self, predicate: F) -> L::Output<(Vec<P::Item>, Vec<P::Item>)>
     where
         F: Fn(&P::Item) -> bool + Sync,
