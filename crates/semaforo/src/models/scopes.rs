@@ -13,7 +13,6 @@ fn one_task() {
         let witness = Witness::new();
         pool.scope(|scope| scope.execute(|| witness.change()));
         assert_eq!(witness.look(), 1);
-        drop(witness);
         shut_down(pool);
     });
 }
@@ -47,7 +46,6 @@ fn a_task_that_another_follows() {
             pool.execute(|| ());
         });
         assert_eq!(witness.look(), 1);
-        drop(witness);
         shut_down(pool);
     });
 }
