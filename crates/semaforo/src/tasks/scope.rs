@@ -255,12 +255,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         work: impl FnOnce() + Send + 'scope,
     ) -> bool {
         let spawner = self.spawner();
-        let mut optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(optional) = &mut *optional else { return false };
-        let task = Call::new(spawner.how(), state::DETACHED, work, self.ticket());
-        // SAFETY: the task's own count keeps the scope until all of the work is gone.
-        let task = unsafe { outlive(Arc::new(task)) };
-        optional.push(Arc::clone(&task));
+        let task = {
+            let mut optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(optional) = &mut *optional else { return false };
+            let task = Call::new(spawner.how(), state::DETACHED, work, self.ticket());
+            // SAFETY: the task's own count keeps the scope until all of the work is gone.
+            let task = unsafe { outlive(Arc::new(task)) };
+            optional.push(Arc::clone(&task));
+            task
+        };
         spawner.enqueue(task);
         true
     }
