@@ -75,6 +75,16 @@ impl Waiting {
         waiting
     }
 
+    /// Cancels it, or joins it if it was ready before.
+    fn cancel_or_join(&self) {
+        let handle = self.handle.take();
+        if handle.cancel() {
+            assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+        } else {
+            assert_eq!(handle.wait().unwrap(), 1);
+        }
+    }
+
     /// It is gone, once.
     fn settled(self) {
         assert_eq!(self.futures.get(), 1, "the future is dropped once");
@@ -182,20 +192,7 @@ fn cancel_against_the_last_poll() {
     explore(|| {
         let waiting = Waiting::new(1);
         waiting.bell.ring();
-        let waiting = race(
-            waiting,
-            [
-                |waiting| waiting.tray.run(),
-                |waiting| {
-                    let handle = waiting.handle.take();
-                    if handle.cancel() {
-                        assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
-                    } else {
-                        assert_eq!(handle.wait().unwrap(), 1);
-                    }
-                },
-            ],
-        );
+        let waiting = race(waiting, [|waiting| waiting.tray.run(), Waiting::cancel_or_join]);
         waiting.settled();
     });
 }
@@ -211,14 +208,7 @@ fn cancel_against_wake() {
                     waiting.bell.ring();
                     waiting.tray.run();
                 },
-                |waiting| {
-                    let handle = waiting.handle.take();
-                    if handle.cancel() {
-                        assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
-                    } else {
-                        assert_eq!(handle.wait().unwrap(), 1);
-                    }
-                },
+                Waiting::cancel_or_join,
             ],
         );
         waiting.settled();

@@ -192,21 +192,27 @@ mod tests {
 
     #[test]
     fn a_short_query_stays_where_it_is_and_a_long_one_gets_help() {
-        let threads = |count: u32, slow: bool| -> HashSet<ThreadId> {
+        let threads = |count: u32, each: &(dyn Fn(u32, &Mutex<HashSet<ThreadId>>) + Sync)| {
             let seen = Mutex::new(HashSet::new());
             (0..count).as_parallel().with_threads(4).for_all(|n| {
-                if slow {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                dawdle(&n);
                 seen.lock().unwrap().insert(thread::current().id());
+                each(n, &seen);
             });
             seen.into_inner().unwrap()
         };
         // Whoever is kept from running for a while has a long query.
         let here = HashSet::from([thread::current().id()]);
-        assert!((0..1000).any(|_| threads(3, false) == here));
-        let crew = threads(200, true);
+        assert!((0..1000).any(|_| threads(3, &|n, _| dawdle(&n)) == here));
+        let crew = threads(200, &|n, seen| match n {
+            // Longer than anybody works alone.
+            0 => (0..200).for_each(|n| dawdle(&n)),
+            // Whoever has the next one does not go on before another has come.
+            _ => {
+                while seen.lock().unwrap().len() < 2 {
+                    thread::yield_now();
+                }
+            }
+        });
         assert!((2..=4).contains(&crew.len()), "{} threads took part", crew.len());
         assert!(crew.contains(&thread::current().id()));
     }

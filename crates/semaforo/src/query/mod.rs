@@ -55,8 +55,6 @@
 //! When a function panics, no more chunks are begun; the terminal then panics on the calling thread, with
 //! all panics together: [`Panics`]. No item is lost or dropped twice.
 
-#![allow(clippy::type_complexity, reason = "a query's type says all that it is made of")]
-
 mod assembly;
 mod context;
 mod crew;

@@ -50,6 +50,9 @@ use crate::wait::request::Request;
 /// sleeps, and a spare thread takes its place. (What is tied to the thread, such as a
 /// [`ReentrantLock`](crate::ReentrantLock) that the waiter holds, is also the task's when it is run
 /// on the spot.)
+///
+/// # Panics
+/// When it is used again after it has yielded the outcome to somebody who awaited it by reference.
 #[must_use = "dropping a handle detaches the task; `execute` starts one without a handle"]
 pub struct Handle<T> {
     joiner: Joiner<'static, T>,

@@ -60,7 +60,7 @@ pub fn when_all<T: Send + 'static>(
 ///
 /// # Panics
 /// If there are no tasks: none of them could be the first.
-#[allow(clippy::type_complexity, reason = "it is said in words")]
+#[expect(clippy::type_complexity, reason = "it is said in words")]
 pub fn when_any<T: Send + 'static>(
     handles: impl IntoIterator<Item = Handle<T>>,
 ) -> Handle<(usize, Result<T, JoinError>, Vec<Handle<T>>)> {

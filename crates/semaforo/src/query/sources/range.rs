@@ -17,6 +17,8 @@ pub struct Numbers<N> {
 }
 
 /// Whole numbers of which ranges can be queried: those of up to 64 bits.
+///
+/// A range of more than `usize::MAX` numbers, such as `0..=u64::MAX`, panics when it is to be queried.
 pub trait WholeNumber: Copy + Debug + PartialOrd + Send + Sync {
     #[doc(hidden)]
     fn distance(self, to: Self) -> i128;
