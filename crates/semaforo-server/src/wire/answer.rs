@@ -1,7 +1,7 @@
 //! What the server says.
 
 use super::headers::Headers;
-use super::reader::{Reader, RequestError, Unknown, once};
+use super::reader::{Reader, RequestError, Unknown, is, once};
 
 /// What the server says.
 #[derive(Clone, Debug)]
@@ -27,16 +27,16 @@ impl<'a> Answer<'a> {
         let [mut has_status, mut has_headers, mut has_payload] = [false; 3];
 
         Reader::new(frame)?.members(|reader, name| {
-            if name.eq_ignore_ascii_case("Status") {
+            if is(&name, "Status") {
                 once(&mut has_status, &name)?;
                 if let Some(number) = reader.optional_value()? {
                     let number = std::str::from_utf8(number).map_err(|_| WRONG)?;
                     status = Some(number.parse().map_err(|_| WRONG)?);
                 }
-            } else if name.eq_ignore_ascii_case("Headers") {
+            } else if is(&name, "Headers") {
                 once(&mut has_headers, &name)?;
                 reader.headers(&mut headers)?;
-            } else if name.eq_ignore_ascii_case("Payload") {
+            } else if is(&name, "Payload") {
                 once(&mut has_payload, &name)?;
                 payload = reader.optional_value()?;
             } else {

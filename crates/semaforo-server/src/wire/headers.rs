@@ -6,40 +6,45 @@ use std::fmt;
 /// So many are kept without an allocation: more than any of our own methods has.
 const INLINE: usize = 8;
 
-#[derive(Clone, Debug)]
-struct Header<'a> {
-    name: Cow<'a, str>,
-    /// Absent if it was `null`.
-    value: Option<Cow<'a, str>>,
-}
-
-impl Header<'_> {
-    const EMPTY: Self = Self { name: Cow::Borrowed(""), value: None };
-}
-
-/// The headers of a request or an answer, in the order in which they came.
+/// The headers of a request or an answer.
 #[derive(Clone)]
 pub struct Headers<'a> {
-    first: [Header<'a>; INLINE],
+    /// Those that are in the frame as they are, which is nearly always all.
+    first: [(&'a str, &'a str); INLINE],
     length: usize,
-    more: Vec<Header<'a>>,
+    more: Vec<Unusual<'a>>,
+}
+
+/// A header that has escapes in it, or is `null` and therefore absent, or one too many.
+#[derive(Clone, Debug)]
+struct Unusual<'a> {
+    name: Cow<'a, str>,
+    value: Option<Cow<'a, str>>,
 }
 
 impl<'a> Headers<'a> {
     pub(super) const fn new() -> Self {
-        Self { first: [Header::EMPTY; INLINE], length: 0, more: Vec::new() }
+        Self { first: [("", ""); INLINE], length: 0, more: Vec::new() }
     }
 
     /// The value of the header of this name, whatever its case.
     #[inline]
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.find(name)?.value.as_deref()
+        for (other, value) in self.usual() {
+            if is_name(other, name) {
+                return Some(value);
+            }
+        }
+        let header = self.more.iter().find(|header| is_name(&header.name, name))?;
+        header.value.as_deref()
     }
 
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.all().filter_map(|header| Some((&*header.name, header.value.as_deref()?)))
+        let more = self.more.iter();
+        let more = more.filter_map(|header| Some((&*header.name, header.value.as_deref()?)));
+        self.usual().iter().copied().chain(more)
     }
 
     /// Whether there is none.
@@ -49,15 +54,8 @@ impl<'a> Headers<'a> {
     }
 
     #[inline]
-    fn all(&self) -> impl Iterator<Item = &Header<'a>> {
-        self.first.iter().take(self.length).chain(&self.more)
-    }
-
-    #[inline]
-    fn find(&self, name: &str) -> Option<&Header<'a>> {
-        let has_name = |header: &&Header<'a>| header.name.eq_ignore_ascii_case(name);
-        let first = self.first.iter().take(self.length).find(has_name);
-        first.or_else(|| self.more.iter().find(has_name))
+    fn usual(&self) -> &[(&'a str, &'a str)] {
+        self.first.get(..self.length).unwrap_or_default()
     }
 
     /// How many there are, also `null` ones.
@@ -73,19 +71,25 @@ impl<'a> Headers<'a> {
         name: Cow<'a, str>,
         value: Option<Cow<'a, str>>,
     ) -> Result<(), Cow<'a, str>> {
-        if self.find(&name).is_some() {
+        if self.usual().iter().any(|(other, _)| is_name(other, &name))
+            || self.more.iter().any(|header| is_name(&header.name, &name))
+        {
             return Err(name);
         }
-        let header = Header { name, value };
-        match self.first.get_mut(self.length) {
-            Some(place) => {
-                *place = header;
+        match (name, value, self.first.get_mut(self.length)) {
+            (Cow::Borrowed(name), Some(Cow::Borrowed(value)), Some(place)) => {
+                *place = (name, value);
                 self.length += 1;
             }
-            None => self.more.push(header),
+            (name, value, _) => self.more.push(Unusual { name, value }),
         }
         Ok(())
     }
+}
+
+#[inline]
+fn is_name(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.eq_ignore_ascii_case(other)
 }
 
 impl Default for Headers<'_> {

@@ -176,22 +176,36 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn string(&mut self) -> Result<Cow<'a, str>> {
-        self.expect(b'"')?;
-        let start = self.at;
-        self.at += unescaped(self.bytes());
-        match self.text.as_bytes().get(self.at) {
-            Some(b'"') => {
-                let text = self.text.get(start..self.at).ok_or(RequestError::Malformed)?;
-                self.at += 1;
-                Ok(Cow::Borrowed(text))
-            }
-            Some(b'\\') => self.escaped_string(start).map(Cow::Owned),
-            _ => Err(RequestError::Malformed),
+        match self.plain_string() {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None => self.any_string(),
         }
     }
 
-    /// The rest of a string that has an escape here.
+    /// A string without escapes. If it is not one, the reader stays where it is.
+    #[inline]
+    fn plain_string(&mut self) -> Option<&'a str> {
+        if self.peek() != Some(b'"') {
+            return None;
+        }
+        let start = self.at + 1;
+        let end = start + unescaped(self.text.as_bytes().get(start..)?);
+        if self.text.as_bytes().get(end) != Some(&b'"') {
+            return None;
+        }
+        self.at = end + 1;
+        self.text.get(start..end)
+    }
+
     #[cold]
+    fn any_string(&mut self) -> Result<Cow<'a, str>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        self.at += unescaped(self.bytes());
+        self.escaped_string(start).map(Cow::Owned)
+    }
+
+    /// The rest of a string that has an escape here.
     fn escaped_string(&mut self, start: usize) -> Result<String> {
         let mut string = self.text.get(start..self.at).ok_or(RequestError::Malformed)?.to_owned();
         loop {
@@ -321,6 +335,12 @@ impl<'a> Unknown<'a> {
         self.0.push(name);
         Ok(())
     }
+}
+
+/// Whether this is the name, which nearly everyone writes exactly so.
+#[inline]
+pub(super) fn is(name: &str, expected: &str) -> bool {
+    name == expected || (name.len() == expected.len() && name.eq_ignore_ascii_case(expected))
 }
 
 /// Notes that a member was there, which it must not have been before.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::headers::Headers;
-use super::reader::{Reader, RequestError, Unknown, once};
+use super::reader::{Reader, RequestError, Unknown, is, once};
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
@@ -32,16 +32,16 @@ impl<'a> Request<'a> {
         let [mut has_method, mut has_path, mut has_headers, mut has_payload] = [false; 4];
 
         Reader::new(frame)?.members(|reader, name| {
-            if name.eq_ignore_ascii_case("Method") {
+            if is(&name, "Method") {
                 once(&mut has_method, &name)?;
                 method = reader.optional_string("Method")?;
-            } else if name.eq_ignore_ascii_case("Path") {
+            } else if is(&name, "Path") {
                 once(&mut has_path, &name)?;
                 path = reader.optional_string("Path")?;
-            } else if name.eq_ignore_ascii_case("Headers") {
+            } else if is(&name, "Headers") {
                 once(&mut has_headers, &name)?;
                 reader.headers(&mut headers)?;
-            } else if name.eq_ignore_ascii_case("Payload") {
+            } else if is(&name, "Payload") {
                 once(&mut has_payload, &name)?;
                 payload = reader.optional_value()?;
             } else {

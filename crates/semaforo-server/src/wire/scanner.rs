@@ -284,7 +284,7 @@ impl Scanner {
     fn advance(&mut self, input: &[u8], limits: &Limits) -> Result<bool, FrameError> {
         let deepest = limits.depth.min(Limits::DEPTH);
         let mut at = self.position;
-        let mut state = self.state;
+        let (mut state, mut objects, mut depth) = (self.state, self.objects, self.depth);
         let result = loop {
             let Some(&byte) = input.get(at) else { break Ok(false) };
             match state {
@@ -301,8 +301,7 @@ impl Scanner {
                             break Err(FrameError::TooDeep { limit: 0 });
                         }
                         self.start = at;
-                        self.objects = 1;
-                        self.depth = 1;
+                        (objects, depth) = (1, 1);
                         state = State::FirstName;
                     }
                     b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
@@ -312,13 +311,23 @@ impl Scanner {
                 },
                 State::FirstName | State::Name => match byte {
                     b'"' => {
-                        self.is_name = true;
-                        state = State::Text;
+                        at += 1;
+                        at += plain(input.get(at..).unwrap_or_default());
+                        // Names hardly ever have anything special in them, nor a space after them.
+                        if let Some(b"\":") = input.get(at..at + 2) {
+                            at += 2;
+                            state = State::Value;
+                        } else {
+                            self.is_name = true;
+                            state = State::Text;
+                        }
+                        continue;
                     }
                     b' ' | b'\n' | b'\r' | b'\t' => {}
                     b'}' if state == State::FirstName => {
                         state = State::AfterValue;
-                        if self.leave() {
+                        (objects, depth) = (objects >> 1, depth - 1);
+                        if depth == 0 {
                             at += 1;
                             break Ok(true);
                         }
@@ -352,16 +361,24 @@ impl Scanner {
                 },
                 State::Value | State::FirstElement => match byte {
                     b'"' => {
-                        self.is_name = false;
-                        state = State::Text;
+                        at += 1;
+                        at += plain(input.get(at..).unwrap_or_default());
+                        if let Some(b'"') = input.get(at) {
+                            at += 1;
+                            state = State::AfterValue;
+                        } else {
+                            self.is_name = false;
+                            state = State::Text;
+                        }
+                        continue;
                     }
                     b' ' | b'\n' | b'\r' | b'\t' => {}
                     b'{' | b'[' => {
-                        if usize::from(self.depth) >= deepest {
+                        if usize::from(depth) >= deepest {
                             break Err(FrameError::TooDeep { limit: deepest });
                         }
-                        self.depth += 1;
-                        self.objects = (self.objects << 1) | u64::from(byte == b'{');
+                        depth += 1;
+                        objects = (objects << 1) | u64::from(byte == b'{');
                         state = if byte == b'{' { State::FirstName } else { State::FirstElement };
                     }
                     b'0' => state = State::Zero,
@@ -372,26 +389,28 @@ impl Scanner {
                     b'n' => (self.literal, state) = (b"ull", State::Literal),
                     b']' if state == State::FirstElement => {
                         // An array is never the outermost.
-                        self.leave();
+                        (objects, depth) = (objects >> 1, depth - 1);
                         state = State::AfterValue;
                     }
                     _ => break Err(malformed(at, "a value")),
                 },
-                State::AfterValue => match byte {
-                    b',' => state = if self.is_in_object() { State::Name } else { State::Value },
-                    b'}' if self.is_in_object() => {
-                        if self.leave() {
-                            at += 1;
-                            break Ok(true);
+                State::AfterValue => {
+                    let is_in_object = objects & 1 == 1;
+                    match byte {
+                        b',' => state = if is_in_object { State::Name } else { State::Value },
+                        b'}' if is_in_object => {
+                            (objects, depth) = (objects >> 1, depth - 1);
+                            if depth == 0 {
+                                at += 1;
+                                break Ok(true);
+                            }
                         }
+                        b']' if !is_in_object => (objects, depth) = (objects >> 1, depth - 1),
+                        b' ' | b'\n' | b'\r' | b'\t' => {}
+                        _ if is_in_object => break Err(malformed(at, "a comma or }")),
+                        _ => break Err(malformed(at, "a comma or ]")),
                     }
-                    b']' if !self.is_in_object() => {
-                        self.leave();
-                    }
-                    b' ' | b'\n' | b'\r' | b'\t' => {}
-                    _ if self.is_in_object() => break Err(malformed(at, "a comma or }")),
-                    _ => break Err(malformed(at, "a comma or ]")),
-                },
+                }
                 State::Escape => match byte {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => state = State::Text,
                     b'u' => {
@@ -444,7 +463,11 @@ impl Scanner {
                     _ => break Err(malformed(at, "a digit")),
                 },
                 State::Zero | State::Digits => match byte {
-                    b'0'..=b'9' if state == State::Digits => {}
+                    b'0'..=b'9' if state == State::Digits => {
+                        while let Some(b'0'..=b'9') = input.get(at + 1) {
+                            at += 1;
+                        }
+                    }
                     b'.' => state = State::Point,
                     b'e' | b'E' => state = State::Exponent,
                     b'0'..=b'9' => break Err(malformed(at, "no digit after a leading zero")),
@@ -490,21 +513,8 @@ impl Scanner {
             at += 1;
         };
         self.position = at;
-        self.state = state;
+        (self.state, self.objects, self.depth) = (state, objects, depth);
         result
-    }
-
-    #[inline]
-    const fn is_in_object(&self) -> bool {
-        self.objects & 1 == 1
-    }
-
-    /// Leaves the innermost object or array. Whether it was the outermost.
-    #[inline]
-    const fn leave(&mut self) -> bool {
-        self.objects >>= 1;
-        self.depth -= 1;
-        self.depth == 0
     }
 }
 
