@@ -1,5 +1,7 @@
 //! Waiting that ends without a grant, and those who come and go.
 
+use hashbrown::HashMap;
+
 use super::answer::{Answer, Status};
 use super::command::{ConnectionKey, Millis, Origin};
 use super::event::Event;
@@ -174,13 +176,16 @@ impl Kernel {
     /// Where somebody's belongings are from, and what giving them back means there.
     fn places(&self, belongings: &Belongings) -> Vec<(u32, Option<Give>)> {
         let mut places: Vec<(u32, Option<Give>)> = Vec::new();
+        let mut known = HashMap::new();
         for hold in belongings.holds().iter().filter_map(|fence| self.state.hold(*fence)) {
             let given = Some(Give::back(hold.wish));
-            match places.iter_mut().find(|(place, _)| *place == hold.place) {
-                // The end of a write is what lets readers in.
-                Some((_, before)) if given == Some(Give::Write) => *before = given,
-                Some(_) => {}
-                None => places.push((hold.place, given)),
+            let place = *known.entry(hold.place).or_insert_with(|| {
+                places.push((hold.place, given));
+                places.len() - 1
+            });
+            // The end of a write is what lets readers in.
+            if given == Some(Give::Write) {
+                places[place].1 = given;
             }
         }
         let mut queues: Vec<_> = belongings.messages().iter().map(|(queue, _)| *queue).collect();
