@@ -18,13 +18,15 @@ pub(super) struct Crowd<D> {
     /// How many requests each has under way.
     window: usize,
     prepared: bool,
-    /// What is counted is the answers to this.
-    counted: Step,
+    /// What is counted is the answers to these.
+    counted: &'static [Step],
+    /// Whether it counts until everybody has finished what was begun.
+    until_done: bool,
 }
 
 impl<D: Dialect + 'static> Crowd<D> {
-    pub(super) fn counting(counted: Step) -> Crowd<D> {
-        Crowd { clients: Vec::new(), window: 1, prepared: false, counted }
+    pub(super) fn counting(counted: &'static [Step]) -> Crowd<D> {
+        Crowd { clients: Vec::new(), window: 1, prepared: false, counted, until_done: false }
     }
 
     /// More of them, each with a number of its own.
@@ -44,6 +46,11 @@ impl<D: Dialect + 'static> Crowd<D> {
         Crowd { prepared: true, ..self }
     }
 
+    /// For what is so slow that most clients get only one turn in a sample.
+    pub(super) fn until_done(self) -> Crowd<D> {
+        Crowd { until_done: true, ..self }
+    }
+
     /// The figure is the time per operation, in microseconds.
     pub(super) fn sampler(self, server: Server) -> Result<Sampler, Failure> {
         let (dialects, cycles): (Vec<D>, Vec<Cycle>) = self.clients.into_iter().unzip();
@@ -52,8 +59,16 @@ impl<D: Dialect + 'static> Crowd<D> {
         if self.prepared {
             load.all_ask(Step::Prepare)?;
         }
-        let (counted, window) = (self.counted, self.window);
-        let mut crowd = Busy { _server: server, load, cycles, window, counted, put: 0, taken: 0 };
+        let mut crowd = Busy {
+            _server: server,
+            load,
+            cycles,
+            window: self.window,
+            counted: self.counted,
+            until_done: self.until_done,
+            put: 0,
+            taken: 0,
+        };
         Ok(Box::new(move |length| crowd.run(length)))
     }
 }
@@ -64,7 +79,8 @@ struct Busy<D> {
     load: Load<D>,
     cycles: Vec<Cycle>,
     window: usize,
-    counted: Step,
+    counted: &'static [Step],
+    until_done: bool,
     put: u64,
     taken: u64,
 }
@@ -82,9 +98,13 @@ impl<D: Dialect> Busy<D> {
             operations += self.turn(true)?;
             elapsed = begin.elapsed();
         }
-        // In the time of nobody: the server should be quiet while others are measured.
+        // Usually in the time of nobody: the server should be quiet while others are measured.
         while !self.is_quiet() {
-            self.turn(false)?;
+            let more = self.turn(false)?;
+            if self.until_done {
+                operations += more;
+                elapsed = begin.elapsed();
+            }
         }
         Ok(elapsed.as_nanos() as f64 / 1e3 / operations as f64)
     }
@@ -95,7 +115,7 @@ impl<D: Dialect> Busy<D> {
         let Busy { load, cycles, counted, put, taken, .. } = self;
         let mut operations = 0;
         load.turn(|who, step| {
-            operations += u64::from(step == *counted);
+            operations += u64::from(counted.contains(&step));
             *put += u64::from(step == Step::Put);
             *taken += u64::from(step == Step::Take);
             let cycle = cycles[who];

@@ -16,7 +16,7 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         Row::new(
             "lock-own",
-            "16 clients lock and unlock a name of their own; in memory",
+            "locked and unlocked: 16 clients, each a name of its own; in memory",
             in_memory,
         )
         .per_second()
@@ -76,11 +76,11 @@ fn on_disk() -> Vec<Contestant> {
 fn first_come_first_served() -> Vec<Contestant> {
     contestants([
         contestant(ours::semaforo(Kept::OnDisk), |server| {
-            crowd(|_| Semaforo::with_session(ONE_NAME)).prepared().sampler(server)
+            crowd(|_| Semaforo::with_session(ONE_NAME)).prepared().until_done().sampler(server)
         }),
         contestant(peers::etcd(), |server| {
             let client = |number| Etcd::with_lock_service(ONE_NAME, lease(number));
-            crowd(client).prepared().sampler(server)
+            crowd(client).prepared().until_done().sampler(server)
         })
         .map(|etcd| etcd.caveat("etcd, over gRPC: its lock service, with a lease per client")),
     ])
@@ -88,7 +88,7 @@ fn first_come_first_served() -> Vec<Contestant> {
 
 /// Locked and unlocked is one operation.
 fn crowd<D: Dialect + 'static>(new: impl Fn(usize) -> D) -> Crowd<D> {
-    Crowd::counting(Step::Unlock).with(CLIENTS, CYCLE, new)
+    Crowd::counting(&[Step::Unlock]).with(CLIENTS, CYCLE, new)
 }
 
 fn own(number: usize) -> String {

@@ -117,11 +117,6 @@ impl<D: Dialect> Recipe<D> {
         Recipe { name, program, arguments: Box::new(arguments), dialect }
     }
 
-    /// A client that uses no names.
-    pub(super) fn dialect(&self) -> D {
-        (self.dialect)()
-    }
-
     /// With nothing in its directory.
     pub(super) fn start(&self) -> Result<Server, Failure> {
         self.start_in(&Directory::new()?)

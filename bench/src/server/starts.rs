@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::dialects::{Dialect, Step};
+use super::dialects::{Dialect, Redis, Semaforo, Step};
 use super::load::{Failure, Load};
 use super::peers::{self, Kept};
 use super::process::{Directory, Recipe};
 use super::{Sampler, contestant_of, contestants, ours};
 use crate::measure::Plan;
-use crate::row::{Bar, Contestant, Row};
+use crate::row::{Bar, Contestant, Row, Side};
 
 const MESSAGES: u64 = 1_000_000;
 const FEWER_MESSAGES: u64 = 200_000;
@@ -34,34 +34,47 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
 }
 
 fn recovery(messages: u64) -> Vec<Contestant> {
+    let snapshot = contestant_of(peers::redis(Kept::InMemory), |recipe| {
+        recovering(recipe, Redis::appending, None, messages, Some(Step::Save))
+    });
     contestants([
         contestant_of(ours::semaforo(Kept::OnDisk), |recipe| {
-            recovering(recipe, messages, Some(Step::Prepare))
+            recovering(recipe, || Semaforo::new(""), Some(Step::Prepare), messages, None)
         }),
-        contestant_of(peers::redis(Kept::OnDisk), |recipe| recovering(recipe, messages, None))
-            .map(|redis| redis.caveat("redis: an append-only file as it was written")),
+        contestant_of(peers::redis(Kept::OnDisk), |recipe| {
+            recovering(recipe, Redis::appending, None, messages, None)
+        })
+        .map(|redis| redis.caveat("redis: an append-only file of RPUSH commands")),
+        snapshot.map(|snapshot| {
+            let beside = Contestant { name: "redis-snapshot", side: Side::Beside, ..snapshot };
+            beside.caveat("redis-snapshot: the same messages, saved at once and compressed")
+        }),
     ])
 }
 
+/// `before` and `after` the messages something else may have to be asked for.
 fn recovering<D: Dialect + 'static>(
     recipe: Recipe<D>,
-    messages: u64,
+    new: fn() -> D,
     before: Option<Step>,
+    messages: u64,
+    after: Option<Step>,
 ) -> Result<Sampler, Failure> {
     let directory = Directory::new()?;
     {
         let server = recipe.start_in(&directory)?;
         let mut load = Load::new(server.address)?;
-        load.connect([recipe.dialect()])?;
+        load.connect([new()])?;
         before.into_iter().try_for_each(|step| load.ask(0, step))?;
         put(&mut load, messages)?;
+        after.into_iter().try_for_each(|step| load.ask(0, step))?;
     }
     let mut checked = false;
     Ok(Box::new(move |_length| {
         let server = recipe.start_in(&directory)?;
         if !checked {
             let mut load = Load::new(server.address)?;
-            load.connect([recipe.dialect()])?;
+            load.connect([new()])?;
             load.ask(0, Step::Count(messages))?;
             checked = true;
         }

@@ -9,6 +9,8 @@ use crate::row::{Bar, Contestant, Row, Side};
 const PRODUCERS: usize = 25;
 const TAKERS: usize = 25;
 const PRODUCER: &[Step] = &[Step::Put];
+/// A message is two operations, also where it has to be deleted as well.
+const COUNTED: &[Step] = &[Step::Put, Step::Take];
 const UNDER_WAY: usize = 16;
 
 pub(super) fn rows() -> Vec<Row> {
@@ -16,8 +18,13 @@ pub(super) fn rows() -> Vec<Row> {
         Row::new(id, about, contestants).per_second().bar(Bar::at_least(bar, "redis"))
     };
     vec![
-        row("ping", "one connection, request and answer", ping, 0.95),
-        row("put-take", "25 connections put, 25 take and wait; in memory", put_take, 1.0),
+        row("ping", "requests: one connection, request and answer", ping, 0.95),
+        row(
+            "put-take",
+            "puts and takes: 25 connections put, 25 take and wait; in memory",
+            put_take,
+            1.0,
+        ),
         row("put-take-durable", "the same, on disk with every answer", put_take_durable, 1.1),
         row("put-take-pipelined", "in memory, 16 requests under way each", put_take_pipelined, 1.0),
     ]
@@ -25,7 +32,7 @@ pub(super) fn rows() -> Vec<Row> {
 
 fn ping() -> Vec<Contestant> {
     fn one<D: Dialect + 'static>(new: fn(usize) -> D) -> Crowd<D> {
-        Crowd::counting(Step::Ping).with(1, &[Step::Ping], new)
+        Crowd::counting(&[Step::Ping]).with(1, &[Step::Ping], new)
     }
     let echo = contestant(peers::echo(), |server| one(|_| Echo).sampler(server));
     contestants([
@@ -85,13 +92,12 @@ fn redis() -> Crowd<Redis> {
     put_and_take(|| Redis::new(""))
 }
 
-/// A message that was put and taken is one operation.
 fn put_and_take<D: Dialect + 'static>(new: fn() -> D) -> Crowd<D> {
-    let takers = Crowd::counting(Step::Take).with(TAKERS, TAKER, |_| new());
+    let takers = Crowd::counting(COUNTED).with(TAKERS, TAKER, |_| new());
     takers.with(PRODUCERS, PRODUCER, |_| new())
 }
 
 fn cycles(clients: usize) -> Crowd<Beanstalkd> {
     const CYCLE: &[Step] = &[Step::Put, Step::Take, Step::Acknowledge];
-    Crowd::counting(Step::Acknowledge).with(clients, CYCLE, |_| Beanstalkd::default())
+    Crowd::counting(COUNTED).with(clients, CYCLE, |_| Beanstalkd::default())
 }

@@ -34,6 +34,8 @@ pub(super) enum Step {
     /// Waits for the lock, if the server knows waiting.
     Lock,
     Unlock,
+    /// Everything is written to disk in one piece.
+    Save,
     /// How many messages there are; wrong if it is not so many.
     Count(u64),
 }

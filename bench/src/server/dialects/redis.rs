@@ -2,7 +2,10 @@
 
 use super::{Dialect, PAYLOAD, Refusal, Seen, Step, decimal, line, no_such_step};
 
+const QUEUE: &str = "q";
+
 pub(in super::super) struct Redis {
+    put: Vec<u8>,
     lock: Vec<u8>,
     unlock: Vec<u8>,
 }
@@ -11,9 +14,15 @@ impl Redis {
     /// A client that uses this name for its locks.
     pub(in super::super) fn new(name: &str) -> Redis {
         Redis {
+            put: command(&["LPUSH", QUEUE, PAYLOAD]),
             lock: command(&["SET", name, "owner", "NX", "PX", "30000"]),
             unlock: command(&["DEL", name]),
         }
+    }
+
+    /// A client whose messages are put at the end that is cheaper if nobody takes them.
+    pub(in super::super) fn appending() -> Redis {
+        Redis { put: command(&["RPUSH", QUEUE, PAYLOAD]), ..Redis::new("") }
     }
 }
 
@@ -29,14 +38,11 @@ impl Dialect for Redis {
     fn request(&mut self, step: Step, out: &mut Vec<u8>) {
         match step {
             Step::Ping => out.extend(b"*1\r\n$4\r\nPING\r\n"),
-            Step::Put => {
-                out.extend(b"*3\r\n$5\r\nLPUSH\r\n$1\r\nq\r\n$100\r\n");
-                out.extend(PAYLOAD.as_bytes());
-                out.extend(b"\r\n");
-            }
+            Step::Put => out.extend(&self.put),
             Step::Take => out.extend(b"*3\r\n$5\r\nBRPOP\r\n$1\r\nq\r\n$1\r\n0\r\n"),
             Step::Lock => out.extend(&self.lock),
             Step::Unlock => out.extend(&self.unlock),
+            Step::Save => out.extend(b"*1\r\n$4\r\nSAVE\r\n"),
             Step::Count(_) => out.extend(b"*2\r\n$4\r\nLLEN\r\n$1\r\nq\r\n"),
             other => no_such_step("redis", other),
         }
@@ -54,7 +60,7 @@ impl Dialect for Redis {
             Some(Step::Ping) => answer == b"+PONG\r\n",
             Some(Step::Put) => answer.starts_with(b":"),
             Some(Step::Take) => answer.starts_with(b"*2\r\n"),
-            Some(Step::Lock) => answer == b"+OK\r\n",
+            Some(Step::Lock | Step::Save) => answer == b"+OK\r\n",
             Some(Step::Unlock) => answer == b":1\r\n",
             Some(Step::Count(expected)) => decimal(&answer[1..]) == Some(expected),
             _ => false,

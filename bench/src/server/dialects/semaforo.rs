@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, PAYLOAD, Refusal, Seen, Step, line};
+use super::{Dialect, PAYLOAD, Refusal, Seen, Step, line, no_such_step};
 
 /// What a right answer begins with.
 const DONE: &[u8] = br#"{"Status":200"#;
@@ -92,7 +92,7 @@ impl Dialect for Semaforo {
             Step::Lock => out.extend(&self.lock),
             Step::Unlock => out.extend(&self.unlock),
             Step::Count(_) => out.extend(br#"{"Method":"SHOW","Path":"q"}"#),
-            Step::Acknowledge => super::no_such_step("semaforo", step),
+            Step::Acknowledge | Step::Save => no_such_step("semaforo", step),
         }
     }
 
