@@ -1,0 +1,127 @@
+//! A directory of the file system.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::{Disk, DiskFile, LockError};
+
+const LOCK: &str = "lock";
+
+/// A directory of the file system. Other users of the machine may not look into it.
+#[derive(Debug)]
+pub struct RealDisk {
+    directory: PathBuf,
+    /// Kept open for syncing.
+    handle: File,
+}
+
+impl RealDisk {
+    /// Opens a directory, or makes it durably if there is none.
+    pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        if !directory.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            for parent in directory.ancestors().skip(1) {
+                let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+                // Not every ancestor may be opened by us; those that we made may.
+                let Ok(parent) = File::open(parent) else { break };
+                parent.sync_all()?;
+            }
+        }
+        let handle = File::open(&directory)?;
+        Ok(Self { directory, handle })
+    }
+}
+
+impl Disk for RealDisk {
+    type File = File;
+    type Lock = File;
+
+    fn lock(&self) -> Result<File, LockError> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path(LOCK))
+            .map_err(LockError::Io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is only makes the message better.
+                let _ = file.take(64).read_to_string(&mut holder);
+                return Err(LockError::Held(holder.trim().to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
+        }
+        // As only a message depends on it, a full disk is no reason to stop here.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(file)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            // A name that is not Unicode is none of ours.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        options.open(self.path(name))
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(self.path(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl DiskFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn forget_cache(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::fs::fadvise(self, 0, None, rustix::fs::Advice::DontNeed);
+    }
+}

@@ -1,0 +1,373 @@
+//! The journal in files.
+
+use std::{
+    collections::VecDeque,
+    io, mem,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Background, Disk, DiskFile, Durability, Fold, Journal, MAXIMUM_BATCH, Notice, OpenError,
+    Position, RealDisk, Recovered, batch,
+    compaction::{self, Compacted, Job},
+    recovery,
+    segment::{self, BODY, Segment},
+    worker::Worker,
+};
+
+/// How long after a failed preparation of a segment the next one is tried.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A buffer that one big batch has made larger than this is given back.
+const BUFFER_KEPT: usize = 1 << 20;
+
+/// How a file journal works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// When batches are synced.
+    pub durability: Durability,
+    /// How big a segment is, in bytes; the space of two of them is in use all the time.
+    pub segment_size: usize,
+    /// A snapshot is made when the full segments have so many bytes, and at least as many as the last snapshot.
+    pub snapshot_after: u64,
+    /// Where segments are prepared and snapshots are made.
+    pub background: Background,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Always,
+            segment_size: 16 << 20,
+            snapshot_after: 64 << 20,
+            background: Background::Threads,
+        }
+    }
+}
+
+impl Options {
+    /// The size of a segment in whole blocks, with place for the heading and a batch.
+    pub(super) fn corrected(self) -> Self {
+        let segment_size = self.segment_size.clamp(2 * BODY, 1 << 30).next_multiple_of(BODY);
+        Self { segment_size, ..self }
+    }
+}
+
+/// The segment after the active one.
+#[derive(Debug)]
+enum Next<File> {
+    Ready(Segment<File>),
+    Preparing,
+    /// There was no space. It is tried again at that time, which the next turn decides.
+    Missing(Option<Instant>),
+}
+
+/// What to prepare: number and size.
+type Order = (u64, u64);
+
+/// What recovery hands over.
+pub(super) struct Parts<D: Disk> {
+    pub(super) disk: Arc<D>,
+    pub(super) lock: D::Lock,
+    pub(super) identity: u64,
+    pub(super) active: Segment<D::File>,
+    pub(super) next: Option<Segment<D::File>>,
+    pub(super) sealed: Vec<(u64, u64)>,
+    /// Number and size.
+    pub(super) snapshot: Option<(u64, u64)>,
+    pub(super) position: Position,
+}
+
+/// A journal in the files of a directory.
+#[derive(Debug)]
+pub struct FileJournal<D: Disk = RealDisk> {
+    // In this order: the threads end before the directory is unlocked.
+    preparer: Worker<Order, io::Result<Segment<D::File>>>,
+    compactor: Worker<Job, Result<Compacted, OpenError>>,
+    options: Options,
+    identity: u64,
+    active: Segment<D::File>,
+    next: Next<D::File>,
+    /// Full segments that are in no snapshot: numbers, and the bytes of their batches.
+    sealed: Vec<(u64, u64)>,
+    /// Number and size of the last snapshot.
+    snapshot: Option<(u64, u64)>,
+    buffer: Vec<u8>,
+    submitted: Position,
+    synced: Position,
+    /// Since when something has been waiting for a sync at an interval.
+    unsynced_since: Option<Instant>,
+    failed: bool,
+    notices: VecDeque<Notice>,
+    _lock: D::Lock,
+}
+
+impl FileJournal<RealDisk> {
+    /// Opens the journal in a directory, or begins one, and folds what it contains.
+    pub fn open<F: Fold>(
+        directory: impl Into<PathBuf>,
+        options: Options,
+    ) -> Result<Recovered<F>, OpenError> {
+        let directory = directory.into();
+        let disk = RealDisk::new(&directory).map_err(|error| OpenError::Io {
+            doing: "use the directory",
+            file: directory,
+            error,
+        })?;
+        Self::open_on(disk, options)
+    }
+}
+
+impl<D: Disk> FileJournal<D> {
+    /// Opens the journal on a disk of the caller's.
+    pub fn open_on<F: Fold>(disk: D, options: Options) -> Result<Recovered<F, D>, OpenError> {
+        recovery::open(disk, options)
+    }
+
+    pub(super) fn start<F: Fold>(parts: Parts<D>, options: Options) -> io::Result<Self> {
+        let Parts { disk, lock, identity, active, next, sealed, snapshot, position } = parts;
+        let on = Arc::clone(&disk);
+        let preparer = Worker::new("journal-segments", options.background, |cancelled| {
+            move |(number, size)| segment::prepare(&*on, identity, number, size, &cancelled)
+        })?;
+        let on = disk;
+        let compactor = Worker::new("journal-snapshot", options.background, |cancelled| {
+            move |job| compaction::compact::<D, F>(&*on, job, &cancelled)
+        })?;
+        let mut journal = Self {
+            preparer,
+            compactor,
+            options,
+            identity,
+            active,
+            next: Next::Missing(None),
+            sealed,
+            snapshot,
+            buffer: Vec::new(),
+            submitted: position,
+            synced: position,
+            unsynced_since: None,
+            failed: false,
+            notices: VecDeque::new(),
+            _lock: lock,
+        };
+        match next {
+            Some(next) => journal.next = Next::Ready(next),
+            None => journal.prepare_next(),
+        }
+        Ok(journal)
+    }
+
+    /// Up to which position everything is on the disk, whatever the durability asked for is.
+    pub fn synced(&self) -> Position {
+        self.synced
+    }
+
+    fn prepare_next(&mut self) {
+        self.next = Next::Preparing;
+        self.preparer.start((self.active.number + 1, self.options.segment_size as u64));
+    }
+
+    fn prepared(&mut self, result: Option<io::Result<Segment<D::File>>>) {
+        match result {
+            Some(Ok(segment)) => self.next = Next::Ready(segment),
+            Some(Err(error)) => self.space_missing(error.to_string()),
+            None => self.space_missing("the thread that prepares it has ended".into()),
+        }
+    }
+
+    fn space_missing(&mut self, reason: String) {
+        self.next = Next::Missing(None);
+        // Once is enough for the log, while it is tried again and again.
+        let notice = Notice::SpaceMissing { reason };
+        if !self.notices.contains(&notice) {
+            self.notices.push_back(notice);
+        }
+        // A snapshot may make space.
+        self.compact_if(1);
+    }
+
+    /// Whether the next segment is there, or will be in a moment, and has place for such a batch.
+    fn next_fits(&mut self, events: usize) -> bool {
+        if matches!(self.next, Next::Preparing) {
+            let result = self.preparer.wait();
+            self.prepared(result);
+        }
+        match &self.next {
+            Next::Ready(next) if next.fits(events) => true,
+            Next::Ready(_) => self.prepare_larger(events),
+            Next::Preparing | Next::Missing(_) => false,
+        }
+    }
+
+    /// Exchanges the next segment for one that has place for an unusually large batch. So rare that the caller waits.
+    fn prepare_larger(&mut self, events: usize) -> bool {
+        let size = segment::size_for(events, self.options.segment_size as u64);
+        self.next = Next::Preparing;
+        self.preparer.start((self.active.number + 1, size));
+        let result = self.preparer.wait();
+        self.prepared(result);
+        matches!(&self.next, Next::Ready(next) if next.fits(events))
+    }
+
+    /// Goes on in the next segment.
+    fn switch(&mut self, events: usize) -> io::Result<()> {
+        if !self.next_fits(events) {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("there is no segment for a batch of {events} bytes"),
+            ));
+        }
+        // Whatever is in the next segment proves that this one was complete.
+        self.sync()?;
+        if let Next::Ready(next) = mem::replace(&mut self.next, Next::Missing(None)) {
+            let full = mem::replace(&mut self.active, next);
+            self.sealed.push((full.number, full.end - BODY as u64));
+            self.prepare_next();
+            self.compact_if(self.options.snapshot_after);
+        }
+        Ok(())
+    }
+
+    /// Starts a snapshot if the full segments have so many bytes, and there is none being made.
+    fn compact_if(&mut self, at_least: u64) {
+        let (Some(&(first, _)), Some(&(last, _))) = (self.sealed.first(), self.sealed.last())
+        else {
+            return;
+        };
+        let bytes: u64 = self.sealed.iter().map(|&(_, bytes)| bytes).sum();
+        let base = self.snapshot.map(|(number, _)| number);
+        // Folding a snapshot again costs as much as it is big: not before as much has been added.
+        let worth = at_least.max(self.snapshot.map_or(0, |(_, bytes)| bytes));
+        if bytes >= worth && !self.compactor.is_busy() {
+            self.compactor.start(Job { identity: self.identity, base, first, last });
+        }
+    }
+
+    fn compacted(&mut self, result: Result<Compacted, OpenError>) {
+        self.notices.push_back(match result {
+            Ok(Compacted { segment, position, bytes, segments, took }) => {
+                self.sealed.retain(|&(number, _)| number > segment);
+                self.snapshot = Some((segment, bytes));
+                Notice::Snapshot { position, bytes, segments, took }
+            }
+            Err(error) => Notice::SnapshotFailed { reason: error.to_string() },
+        });
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if self.synced == self.submitted {
+            return Ok(());
+        }
+        self.active.file.sync().inspect_err(|_| self.failed = true)?;
+        self.synced = self.submitted;
+        self.unsynced_since = None;
+        Ok(())
+    }
+
+    fn append(&mut self, events: &[u8], time: u64, clean: bool) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other(
+                "the journal failed before; what it contains is not known",
+            ));
+        }
+        if events.len() > MAXIMUM_BATCH {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("a batch of {} bytes; {MAXIMUM_BATCH} are allowed", events.len()),
+            ));
+        }
+        if !self.active.fits(events.len()) {
+            self.switch(events.len())?;
+        }
+        let position = self.submitted + 1;
+        batch::write(
+            &mut self.buffer,
+            self.active.seal,
+            events,
+            position,
+            time,
+            self.synced,
+            clean,
+        );
+        let Segment { file, end, .. } = &mut self.active;
+        file.write_at(&self.buffer, *end).inspect_err(|_| self.failed = true)?;
+        *end += self.buffer.len() as u64;
+        self.submitted = position;
+        if self.buffer.capacity() > BUFFER_KEPT {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+impl<D: Disk> Journal for FileJournal<D> {
+    fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position> {
+        self.append(events, time, false)?;
+        if urgent || self.options.durability == Durability::Always {
+            self.sync()?;
+        }
+        Ok(self.submitted)
+    }
+
+    fn submitted(&self) -> Position {
+        self.submitted
+    }
+
+    fn durable(&mut self) -> io::Result<Position> {
+        Ok(self.submitted)
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.active.fits(bytes) || (bytes <= MAXIMUM_BATCH && self.next_fits(bytes))
+    }
+
+    fn turn(&mut self, now: Instant) -> io::Result<()> {
+        if let Durability::Interval(interval) = self.options.durability
+            && self.synced < self.submitted
+        {
+            let since = *self.unsynced_since.get_or_insert(now);
+            if now.saturating_duration_since(since) >= interval {
+                self.sync()?;
+            }
+        }
+        match &mut self.next {
+            Next::Ready(_) => {}
+            Next::Preparing => {
+                if let Some(result) = self.preparer.poll() {
+                    self.prepared(Some(result));
+                }
+            }
+            Next::Missing(None) => self.next = Next::Missing(Some(now + RETRY)),
+            Next::Missing(Some(at)) if *at <= now => self.prepare_next(),
+            Next::Missing(Some(_)) => {}
+        }
+        if let Some(result) = self.compactor.poll() {
+            self.compacted(result);
+        }
+        Ok(())
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        let sync = match self.options.durability {
+            Durability::Interval(interval) => self.unsynced_since.map(|since| since + interval),
+            Durability::Always | Durability::Memory => None,
+        };
+        let retry = match self.next {
+            Next::Missing(at) => at,
+            Next::Ready(_) | Next::Preparing => None,
+        };
+        sync.into_iter().chain(retry).min()
+    }
+
+    fn notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn close(mut self: Box<Self>, time: u64) -> io::Result<()> {
+        self.append(&[], time, true)?;
+        self.sync()
+    }
+}

@@ -1,0 +1,427 @@
+//! Opening a directory: what is there, what of it holds, and what has to be put right before anything new is written.
+//!
+//! First everything is read and judged; only when nothing speaks against it, something is changed.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Cut, Disk, DiskFile, FileJournal, Fold, LockError, OpenError, Options, Position, Recovered,
+    Report, SnapshotUsed,
+    batch::{self, Seal},
+    file::Parts,
+    heading::{BadHeading, HEADING, Heading, Kind},
+    names::{self, Name},
+    segment::{self, BODY, Segment, Walked},
+    snapshot,
+    worker::Cancelled,
+};
+
+/// Opens the journal in the directory, or begins one if there is none.
+pub(super) fn open<D: Disk, F: Fold>(
+    disk: D,
+    options: Options,
+) -> Result<Recovered<F, D>, OpenError> {
+    let started = Instant::now();
+    let lock = disk.lock().map_err(|error| match error {
+        LockError::Held(holder) => OpenError::Locked { file: disk.path("lock"), holder },
+        LockError::Io(error) => OpenError::Io { doing: "lock", file: disk.path("lock"), error },
+    })?;
+    let files = Files::find(&disk)?;
+    let mut recovery = Recovery {
+        disk: &disk,
+        state: F::default(),
+        position: 0,
+        time: 0,
+        report: Report { clean: true, ..Report::default() },
+    };
+    let base = recovery.read_snapshot(files.snapshot)?;
+    let tail = recovery.read_segments(files.segments, base)?;
+    recovery.mend(&tail)?;
+    recovery.clean_up(&files.obsolete, &tail.spare)?;
+    let Recovery { state, position, time, mut report, .. } = recovery;
+
+    let identity = match files.identity {
+        Some(identity) => identity,
+        None => random_identity().map_err(|error| OpenError::Io {
+            doing: "find an identity for",
+            file: disk.path(""),
+            error,
+        })?,
+    };
+    let options = options.corrected();
+    let active = match tail.active {
+        Some(active) => active,
+        None => {
+            let number = base.unwrap_or(0) + 1;
+            let size = options.segment_size as u64;
+            segment::prepare(&disk, identity, number, size, &Cancelled::default()).map_err(
+                |error| OpenError::Io {
+                    doing: "prepare",
+                    file: disk.path(&names::segment(number)),
+                    error,
+                },
+            )?
+        }
+    };
+    let directory = disk.path("");
+    let parts = Parts {
+        disk: Arc::new(disk),
+        lock,
+        identity,
+        active,
+        next: tail.next,
+        sealed: tail.sealed,
+        snapshot: base.map(|number| (number, report.snapshot.as_ref().map_or(0, |s| s.bytes))),
+        position,
+    };
+    let journal = FileJournal::start::<F>(parts, options).map_err(|error| OpenError::Io {
+        doing: "start the threads for",
+        file: directory,
+        error,
+    })?;
+    report.position = position;
+    report.took = started.elapsed().max(Duration::from_nanos(1));
+    Ok(Recovered { state, time, journal, report })
+}
+
+fn random_identity() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The journal's files in a directory, with their headings.
+struct Files<File> {
+    segments: BTreeMap<u64, Opened<File>>,
+    /// The newest one.
+    snapshot: Option<(u64, Opened<File>)>,
+    /// Those that are of no use any more.
+    obsolete: Vec<String>,
+    identity: Option<u64>,
+}
+
+struct Opened<File> {
+    file: File,
+    heading: Heading,
+}
+
+impl<File: DiskFile> Files<File> {
+    fn find<D: Disk<File = File>>(disk: &D) -> Result<Self, OpenError> {
+        let mut names = disk.list().map_err(|error| OpenError::Io {
+            doing: "list",
+            file: disk.path(""),
+            error,
+        })?;
+        names.sort();
+        let newest = names.iter().rev().find_map(|name| match names::parse(name) {
+            Some(Name::Snapshot(number)) => Some(number),
+            _ => None,
+        });
+        let mut files = Self {
+            segments: BTreeMap::new(),
+            snapshot: None,
+            obsolete: Vec::new(),
+            identity: None,
+        };
+        let mut first = None;
+        for name in names {
+            let (kind, number) = match names::parse(&name) {
+                None => continue,
+                Some(Name::Unfinished) => {
+                    files.obsolete.push(name);
+                    continue;
+                }
+                Some(Name::Segment(number)) => (Kind::Segment, number),
+                Some(Name::Snapshot(number)) => (Kind::Snapshot, number),
+            };
+            let replaced = match kind {
+                Kind::Segment => Some(number) <= newest,
+                Kind::Snapshot => Some(number) < newest,
+            };
+            let opened = match Opened::open(disk, &name, kind, number) {
+                // Whatever is wrong with it, it is not needed; but a newer version's file is never touched.
+                Ok(_) | Err(OpenError::Corrupt { .. }) if replaced => {
+                    files.obsolete.push(name);
+                    continue;
+                }
+                opened => opened?,
+            };
+            let (identity, other) = first.get_or_insert((opened.heading.identity, name.clone()));
+            if opened.heading.identity != *identity {
+                return Err(OpenError::Mixed { file: disk.path(&name), other: disk.path(other) });
+            }
+            files.identity = Some(*identity);
+            match kind {
+                Kind::Segment => drop(files.segments.insert(number, opened)),
+                Kind::Snapshot => files.snapshot = Some((number, opened)),
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl<File: DiskFile> Opened<File> {
+    fn open<D: Disk<File = File>>(
+        disk: &D,
+        name: &str,
+        kind: Kind,
+        number: u64,
+    ) -> Result<Self, OpenError> {
+        let failed = |doing| move |error| OpenError::Io { doing, file: disk.path(name), error };
+        let corrupt = |offset, found: String| OpenError::Corrupt {
+            file: disk.path(name),
+            offset,
+            found: format!("{found}; a file is complete before it gets its name"),
+        };
+        let file = disk.open(name).map_err(failed("open"))?;
+        let size = file.size().map_err(failed("read"))?;
+        let mut bytes = [0; HEADING];
+        let present = bytes.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+        file.read_at(&mut bytes[..present], 0).map_err(failed("read"))?;
+        let heading = match Heading::read(&bytes[..present]) {
+            Ok(heading) => heading,
+            Err(BadHeading::Newer(version)) => {
+                return Err(OpenError::Newer { file: disk.path(name), version });
+            }
+            Err(BadHeading::Damaged(found)) => return Err(corrupt(0, found.to_owned())),
+        };
+        if heading.kind != kind || heading.number != number {
+            let Heading { kind, number, .. } = heading;
+            return Err(corrupt(0, format!("its heading says that it is {kind:?} {number}")));
+        }
+        if kind == Kind::Segment && heading.size != size {
+            let found = format!("the file should have {} bytes, but has {size}", heading.size);
+            return Err(corrupt(size, found));
+        }
+        Ok(Self { file, heading })
+    }
+}
+
+struct Recovery<'a, D, F> {
+    disk: &'a D,
+    state: F,
+    position: Position,
+    time: u64,
+    report: Report,
+}
+
+/// The segments after reading them: those that are full, the one to go on with, the one after it.
+struct Tail<File> {
+    /// Numbers, and how many bytes the batches take in them.
+    sealed: Vec<(u64, u64)>,
+    active: Option<Segment<File>>,
+    next: Option<Segment<File>>,
+    /// Empty ones that are not needed.
+    spare: Vec<String>,
+    /// The last batches of the active segment: no mark says that they were synced.
+    unproven: Vec<u8>,
+    /// Up to where the active segment is not zero.
+    dirty_end: u64,
+}
+
+/// A batch that cannot be read, and why.
+struct Damage {
+    name: String,
+    offset: usize,
+    found: String,
+}
+
+impl<D: Disk, F: Fold> Recovery<'_, D, F> {
+    fn read_snapshot(
+        &mut self,
+        found: Option<(u64, Opened<D::File>)>,
+    ) -> Result<Option<u64>, OpenError> {
+        let Some((number, Opened { file, heading })) = found else {
+            return Ok(None);
+        };
+        let name = names::snapshot(number);
+        let never = Cancelled::default();
+        let bytes = snapshot::read(self.disk, &name, &file, &heading, &mut self.state, &never)?;
+        self.position = heading.position;
+        self.time = heading.time;
+        // Whether there was a clean stop, a later batch says.
+        self.report.clean = false;
+        let file = self.disk.path(&name);
+        self.report.snapshot = Some(SnapshotUsed { file, position: self.position, bytes });
+        Ok(Some(number))
+    }
+
+    /// Folds all segments after the snapshot, in order.
+    fn read_segments(
+        &mut self,
+        segments: BTreeMap<u64, Opened<D::File>>,
+        base: Option<u64>,
+    ) -> Result<Tail<D::File>, OpenError> {
+        let (mut sealed, mut empty) = (Vec::new(), VecDeque::new());
+        let (mut unproven, mut dirty_end) = (Vec::new(), 0);
+        let mut active: Option<Segment<D::File>> = None;
+        let mut damage: Option<Damage> = None;
+        let mut bytes = Vec::new();
+        for (expected, (number, Opened { file, heading })) in
+            (base.unwrap_or(0) + 1..).zip(segments)
+        {
+            let name = names::segment(number);
+            if number != expected {
+                let file = self.disk.path(&names::segment(expected));
+                return Err(OpenError::Missing { file, because: format!("{name} is") });
+            }
+            segment::read_whole(&file, &mut bytes).map_err(|error| OpenError::Io {
+                doing: "read",
+                file: self.disk.path(&name),
+                error,
+            })?;
+            let seal = Seal::new(heading.identity, number);
+            let segment = Segment { number, seal, file, size: heading.size, end: BODY as u64 };
+            let body = bytes.get(BODY..).unwrap_or_default();
+            let Some(last_byte) = batch::last_other_than_zero(body) else {
+                empty.push_back(segment);
+                continue;
+            };
+            self.check_order(&name, damage.as_ref(), empty.front())?;
+            sealed.extend(active.take().map(|before| (before.number, before.end - BODY as u64)));
+            let walked = self.fold(&name, &bytes, seal, &mut unproven)?;
+            if let Some(found) = walked.damage {
+                let found = Damage { name, offset: walked.end, found };
+                self.check_torn(&found, &bytes, seal)?;
+                damage = Some(found);
+            }
+            dirty_end = (BODY + last_byte + 1) as u64;
+            active = Some(Segment { end: walked.end as u64, ..segment });
+        }
+        if let (Some(Damage { name, offset, found }), Some(active)) = (damage, &active) {
+            self.report.clean = false;
+            self.report.cut = Some(Cut {
+                file: self.disk.path(&name),
+                offset: active.end,
+                bytes: dirty_end.saturating_sub(offset as u64),
+                found,
+            });
+        }
+        let active = active.or_else(|| empty.pop_front());
+        let next = empty.pop_front();
+        let spare = empty.into_iter().map(|segment| names::segment(segment.number)).collect();
+        Ok(Tail { sealed, active, next, spare, unproven, dirty_end })
+    }
+
+    /// A segment with batches can only follow one that was complete.
+    fn check_order(
+        &self,
+        name: &str,
+        damage: Option<&Damage>,
+        empty: Option<&Segment<D::File>>,
+    ) -> Result<(), OpenError> {
+        let missing = self.position + 1;
+        if let Some(Damage { name: damaged, offset, found }) = damage {
+            return Err(OpenError::Corrupt {
+                file: self.disk.path(damaged),
+                offset: *offset as u64,
+                found: format!(
+                    "batch {missing}: {found}; {name} was begun only after this one had been synced, so no crash has torn it"
+                ),
+            });
+        }
+        if let Some(empty) = empty {
+            return Err(OpenError::Corrupt {
+                file: self.disk.path(&names::segment(empty.number)),
+                offset: BODY as u64,
+                found: format!(
+                    "batch {missing} should be here, since {name} has batches; but this is empty"
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Applies all intact batches of a segment. What no mark covers is left in `unproven`.
+    fn fold(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        seal: Seal,
+        unproven: &mut Vec<u8>,
+    ) -> Result<Walked, OpenError> {
+        let mut open = VecDeque::new();
+        let walked = segment::walk(bytes, seal, self.position, |offset, header, events| {
+            while open.front().is_some_and(|&(position, _)| position <= header.mark) {
+                open.pop_front();
+            }
+            open.push_back((header.position, offset));
+            self.state.apply(events).map_err(|error| OpenError::BadEvent {
+                file: self.disk.path(name),
+                offset: offset as u64,
+                position: header.position,
+                error,
+            })
+        })?;
+        unproven.clear();
+        if let Some(tail) = open.front().and_then(|&(_, start)| bytes.get(start..walked.end)) {
+            unproven.extend_from_slice(tail);
+        }
+        if let Some(last) = &walked.last {
+            self.position = last.position;
+            self.report.clean = last.clean;
+        }
+        self.time = self.time.max(walked.time);
+        self.report.segments += 1;
+        self.report.batches += walked.batches;
+        self.report.bytes += (walked.end - BODY) as u64;
+        Ok(walked)
+    }
+
+    /// Whether damage can be what a crash left of batches that nobody had been promised.
+    fn check_torn(&self, damage: &Damage, bytes: &[u8], seal: Seal) -> Result<(), OpenError> {
+        let Damage { name, offset, found } = damage;
+        let lost = self.position + 1;
+        let rest = bytes.get(*offset..).unwrap_or_default();
+        let Some((distance, proof)) = batch::find_proof(rest, seal, lost) else {
+            return Ok(());
+        };
+        let (witness, place) = (proof.position, offset + distance);
+        Err(OpenError::Corrupt {
+            file: self.disk.path(name),
+            offset: *offset as u64,
+            found: format!(
+                "batch {lost}: {found}; batch {witness}, at byte {place}, was written after this one had been synced, so no crash has torn it"
+            ),
+        })
+    }
+
+    /// Makes durable what was accepted, and gone what was not, before anything new is built on it.
+    fn mend(&self, tail: &Tail<D::File>) -> Result<(), OpenError> {
+        let Some(active) = &tail.active else { return Ok(()) };
+        let write = || {
+            let unproven = &tail.unproven;
+            active.file.write_at(unproven, active.end - unproven.len() as u64)?;
+            segment::write_zeros(&active.file, active.end, tail.dirty_end)?;
+            active.file.sync()
+        };
+        let file = names::segment(active.number);
+        write().map_err(|error| OpenError::Io { doing: "mend", file: self.disk.path(&file), error })
+    }
+
+    /// Removes what is of no use any more. The snapshot that replaces it gets its name durably before that.
+    fn clean_up(&mut self, obsolete: &[String], spare: &[String]) -> Result<(), OpenError> {
+        let sync = || {
+            self.disk.sync_directory().map_err(|error| OpenError::Io {
+                doing: "sync",
+                file: self.disk.path(""),
+                error,
+            })
+        };
+        sync()?;
+        for name in obsolete.iter().chain(spare) {
+            self.disk.remove(name).map_err(|error| OpenError::Io {
+                doing: "remove",
+                file: self.disk.path(name),
+                error,
+            })?;
+            self.report.removed += 1;
+        }
+        if self.report.removed > 0 { sync() } else { Ok(()) }
+    }
+}

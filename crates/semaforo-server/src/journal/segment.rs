@@ -1,0 +1,162 @@
+//! A segment: a heading in a block of its own, batches, zeros.
+
+use std::io;
+
+use super::{
+    Disk, DiskFile, Position,
+    batch::{self, Found, Header, Seal},
+    heading::{Heading, Kind},
+    names,
+    worker::Cancelled,
+};
+
+/// Where batches begin: appending never touches the block in which the heading is.
+pub(super) const BODY: usize = 4096;
+
+/// Zeros are written in pieces of this size.
+const PIECE: usize = 256 << 10;
+static ZEROS: [u8; PIECE] = [0; PIECE];
+
+/// How many zeros may wait for the disk at once. A long queue of them would delay the syncs of the segment in use.
+const UNSYNCED: u64 = 1 << 20;
+
+/// A segment that batches can be written to.
+#[derive(Debug)]
+pub(super) struct Segment<File> {
+    pub(super) number: u64,
+    pub(super) seal: Seal,
+    pub(super) file: File,
+    /// Of the file.
+    pub(super) size: u64,
+    /// Where the next batch goes.
+    pub(super) end: u64,
+}
+
+impl<File> Segment<File> {
+    /// Whether a batch with so many bytes of events has its place.
+    pub(super) fn fits(&self, events: usize) -> bool {
+        events <= batch::MAXIMUM_BATCH && self.end + batch::size(events) as u64 <= self.size
+    }
+}
+
+/// The smallest whole number of blocks in which a batch with so many bytes of events fits, but at least `usual`.
+pub(super) fn size_for(events: usize, usual: u64) -> u64 {
+    (BODY + batch::size(events)).next_multiple_of(BODY).max(usual as usize) as u64
+}
+
+/// Makes an empty segment durably, in place of one with the same number if there is one.
+pub(super) fn prepare<D: Disk>(
+    disk: &D,
+    identity: u64,
+    number: u64,
+    size: u64,
+    cancelled: &Cancelled,
+) -> io::Result<Segment<D::File>> {
+    let name = names::segment(number);
+    let unfinished = names::unfinished(&name);
+    let filled = fill(disk, &unfinished, identity, number, size, cancelled).and_then(|file| {
+        disk.rename(&unfinished, &name)?;
+        disk.sync_directory()?;
+        Ok(file)
+    });
+    match filled {
+        Ok(file) => {
+            let seal = Seal::new(identity, number);
+            Ok(Segment { number, seal, file, size, end: BODY as u64 })
+        }
+        Err(error) => {
+            // The space is needed elsewhere; if this fails too, the next start removes it.
+            let _ = disk.remove(&unfinished);
+            Err(error)
+        }
+    }
+}
+
+fn fill<D: Disk>(
+    disk: &D,
+    unfinished: &str,
+    identity: u64,
+    number: u64,
+    size: u64,
+    cancelled: &Cancelled,
+) -> io::Result<D::File> {
+    let file = disk.create(unfinished)?;
+    let heading = Heading { kind: Kind::Segment, identity, number, size, position: 0, time: 0 };
+    let mut block = [0; BODY];
+    block[..super::heading::HEADING].copy_from_slice(&heading.write());
+    file.write_at(&block, 0)?;
+    let (mut end, mut synced) = (BODY as u64, 0);
+    while end < size {
+        if cancelled.is_set() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let piece_end = size.min(end + PIECE as u64);
+        write_zeros(&file, end, piece_end)?;
+        end = piece_end;
+        if end - synced >= UNSYNCED || end == size {
+            file.sync()?;
+            synced = end;
+        }
+    }
+    Ok(file)
+}
+
+/// Writes zeros from `start` up to `end`.
+pub(super) fn write_zeros(file: &impl DiskFile, mut start: u64, end: u64) -> io::Result<()> {
+    while start < end {
+        let piece = (end - start).min(PIECE as u64);
+        file.write_at(&ZEROS[..piece as usize], start)?;
+        start += piece;
+    }
+    Ok(())
+}
+
+/// How a walk through a segment ended.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    /// The last intact batch.
+    pub(super) last: Option<Header>,
+    /// The latest time of them.
+    pub(super) time: u64,
+    /// How many there were.
+    pub(super) batches: u64,
+    /// Where they end.
+    pub(super) end: usize,
+    /// What stands there, if it is not nothing.
+    pub(super) damage: Option<String>,
+}
+
+/// Goes through the batches of a segment, of which `bytes` is the whole file. `position` is that of the last batch before.
+/// `each` gets a batch and where it begins.
+pub(super) fn walk<E>(
+    bytes: &[u8],
+    seal: Seal,
+    mut position: Position,
+    mut each: impl FnMut(usize, &Header, &[u8]) -> Result<(), E>,
+) -> Result<Walked, E> {
+    let mut walked = Walked { end: BODY, ..Walked::default() };
+    loop {
+        match batch::look(bytes.get(walked.end..).unwrap_or_default(), seal, position + 1) {
+            Found::Batch(header, events) => {
+                each(walked.end, &header, events)?;
+                walked.end += header.size();
+                walked.batches += 1;
+                walked.time = walked.time.max(header.time);
+                walked.last = Some(header);
+                position += 1;
+            }
+            Found::End => return Ok(walked),
+            Found::Damage(found) => {
+                walked.damage = Some(found);
+                return Ok(walked);
+            }
+        }
+    }
+}
+
+/// Reads a whole file into `buffer`.
+pub(super) fn read_whole(file: &impl DiskFile, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let size = usize::try_from(file.size()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    buffer.resize(size, 0);
+    file.read_at(buffer, 0)
+}
