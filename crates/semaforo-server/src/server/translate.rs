@@ -4,29 +4,13 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::digest::digest;
+use super::limits::{
+    DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_ID, MAX_LIST, MAX_NAME, MAX_SEQ, MAX_TTL, MIN_TTL,
+};
 use crate::kernel::{
     Answer, Command, Kind, Operation, Retry, SessionId, Settings, Status, Verb, Wish,
 };
 use crate::wire::Request;
-
-/// The longest name of an object, in bytes.
-pub const MAX_NAME: usize = 255;
-/// The longest id of a request, and label of a session, in bytes.
-pub const MAX_ID: usize = 128;
-/// A session's time to live, if it does not say: long enough for a pause, short enough to wait for.
-pub const DEFAULT_TTL: u64 = 30_000;
-/// The shortest time to live: below that a busy network ends sessions at random.
-pub const MIN_TTL: u64 = 100;
-/// The longest time to live, and the longest delay of a message times 30: a day.
-pub const MAX_TTL: u64 = 86_400_000;
-/// The longest delay of a message, and the longest time limit: thirty years. Longer is for ever.
-pub const MAX_DELAY: u64 = 30 * 365 * 86_400_000;
-/// The most that a list shows.
-pub const MAX_LIST: usize = 100_000;
-/// What a list shows, if it does not say.
-pub const DEFAULT_LIST: usize = 1000;
-/// Numbers of requests stay below this, so that every JSON reader can represent them.
-const MAX_SEQ: u64 = 1 << 53;
 
 /// What a request wants, of the kernel or of the server.
 #[derive(Debug)]
@@ -81,7 +65,8 @@ pub(super) fn target(path: &str) -> Result<Target<'_>, Answer> {
     }
     let Some(kind) = Kind::from_plural(kind) else {
         let kinds = Kind::ALL.map(Kind::plural).join(", ");
-        let reason = format!("nothing is at path {path:?}; there are /sessions and, of {kinds}, /KIND/NAME");
+        let reason =
+            format!("nothing is at path {path:?}; there are /sessions and, of {kinds}, /KIND/NAME");
         return Err(Answer::error(Status::NotFound, reason));
     };
     match name {
@@ -145,7 +130,8 @@ pub(super) fn translate<'a>(
             Target::Kind(kind) => match method {
                 "LIST" => words.list(Some(kind))?,
                 _ => {
-                    let reason = format!("/{0} can only be listed; one of them is /{0}/NAME", kind.plural());
+                    let reason =
+                        format!("/{0} can only be listed; one of them is /{0}/NAME", kind.plural());
                     return Err(Answer::error(Status::NoSuchMethod, reason));
                 }
             },
@@ -203,7 +189,10 @@ impl<'a> Words<'a, '_> {
 
     fn wrong(&self, header: &str, right: impl std::fmt::Display) -> Answer {
         let value: Cow<'_, str> = self.get(header).unwrap_or_default().chars().take(64).collect();
-        Answer::error(Status::Senseless, format!("header {header} is {value:?}; it should be {right}"))
+        Answer::error(
+            Status::Senseless,
+            format!("header {header} is {value:?}; it should be {right}"),
+        )
     }
 
     fn number<T>(
@@ -255,7 +244,8 @@ impl<'a> Words<'a, '_> {
     fn short(&self, header: &str) -> Result<Option<&'a str>, Answer> {
         match self.get(header) {
             Some(text) if text.len() > MAX_ID || text.chars().any(char::is_control) => {
-                Err(self.wrong(header, format!("at most {MAX_ID} bytes without control characters")))
+                Err(self
+                    .wrong(header, format!("at most {MAX_ID} bytes without control characters")))
             }
             text => Ok(text),
         }
@@ -317,9 +307,7 @@ impl<'a> Words<'a, '_> {
             "SET" => Verb::Set,
             "RESET" => Verb::Reset { count: self.number("count", 0..=u32::MAX)? },
             "ARRIVE" => Verb::Arrive {
-                parties: self
-                    .number("parties", 0..=u32::MAX)?
-                    .ok_or_else(|| missing("parties"))?,
+                parties: self.number("parties", 0..=u32::MAX)?.ok_or_else(|| missing("parties"))?,
                 generation: self.number("generation", 0..=crate::kernel::MAX_FENCE)?,
             },
             "PUT" => Verb::Put {
@@ -349,9 +337,9 @@ impl<'a> Words<'a, '_> {
                 auto: self.either("reset", "manual", "auto")?,
                 set: self.flag("set")?,
             },
-            Kind::Queue => Settings::Queue {
-                capacity: self.number("capacity", 0..=u64::MAX)?.unwrap_or(0),
-            },
+            Kind::Queue => {
+                Settings::Queue { capacity: self.number("capacity", 0..=u64::MAX)?.unwrap_or(0) }
+            }
             Kind::Lock | Kind::ReadWriteLock | Kind::Barrier => {
                 let reason =
                     format!("a {} is not created: it exists by being used", kind.singular());
