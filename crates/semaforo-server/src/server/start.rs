@@ -85,25 +85,25 @@ impl Server {
     /// If an address cannot be listened on, or the journal cannot be used.
     pub fn start(options: Options) -> Result<Self, StartError> {
         match options.journal.clone() {
-            JournalKind::Memory => Self::with_journal(
-                options,
-                State::default(),
-                Box::new(MemoryJournal::default()),
-                0,
-                None,
-            ),
+            JournalKind::Memory => {
+                let clock = Clock::starting(wall(), 0);
+                let first_fence = (clock.at(Instant::now()) / 1000) << SECONDS_SHIFT;
+                let journal = Box::new(MemoryJournal::default());
+                Self::assemble(options, State::default(), journal, clock, Some(first_fence))
+            }
             JournalKind::File { directory, durability } => {
                 let file_options = journal::Options { durability, ..journal::Options::default() };
                 let recovered =
                     FileJournal::open(&directory, file_options).map_err(StartError::Journal)?;
-                let journal = Box::new(recovered.journal);
-                let report = Some(recovered.report);
-                Self::with_journal(options, recovered.state, journal, recovered.time, report)
+                let (state, journal) = (recovered.state, Box::new(recovered.journal));
+                let mut server = Self::with_journal(options, state, journal, recovered.time)?;
+                server.report = Some(recovered.report);
+                Ok(server)
             }
         }
     }
 
-    /// A server whose journal is the caller's.
+    /// A server whose journal, and what it remembered up to which time, is the caller's.
     ///
     /// # Errors
     /// If an address cannot be listened on.
@@ -112,7 +112,18 @@ impl Server {
         state: State,
         journal: Box<dyn Journal>,
         journaled_time: u64,
-        report: Option<Report>,
+    ) -> Result<Self, StartError> {
+        let clock = Clock::starting(wall(), journaled_time);
+        Self::assemble(options, state, journal, clock, None)
+    }
+
+    /// `unrecorded`: nobody will ever read the journal, and fences begin there.
+    fn assemble(
+        options: Options,
+        state: State,
+        journal: Box<dyn Journal>,
+        clock: Clock,
+        unrecorded: Option<u64>,
     ) -> Result<Self, StartError> {
         let limits = net::Limits {
             connections: net::raise_open_files(options.max_connections),
@@ -129,14 +140,11 @@ impl Server {
                 net.watch_signal(signal).map_err(StartError::System)?;
             }
         }
-        let unrecorded = options.journal == JournalKind::Memory && report.is_none();
-        let clock = Clock::starting(wall(), journaled_time);
         let now = clock.at(Instant::now());
-        let first_fence = if unrecorded { (now / 1000) << SECONDS_SHIFT } else { 1 };
-        let kernel = Kernel::new(state, options.limits, now, first_fence);
-        let engine = Engine::new(kernel, journal, clock, unrecorded);
+        let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
+        let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
         let tcp = Tcp::new(engine, options.frames, options.tokens);
-        Ok(Self { net, tcp, address, report })
+        Ok(Self { net, tcp, address, report: None })
     }
 
     /// Where clients connect.
