@@ -1,1 +1,5 @@
-//! (being written)
+//! The server.
+
+mod calendar;
+pub mod http;
+pub mod log;
