@@ -44,6 +44,8 @@ pub struct Options {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// A slow reader is cut off after so long.
     pub stuck: Duration,
+    /// Who connects has so long for a first request.
+    pub first_request: Duration,
     /// Stops on SIGTERM and SIGINT.
     pub signals: bool,
 }
@@ -60,6 +62,7 @@ impl Default for Options {
             tokens: None,
             tls: None,
             stuck: net::limits::STUCK,
+            first_request: net::limits::FIRST_REQUEST,
             signals: false,
         }
     }

@@ -143,7 +143,7 @@ impl Server {
         let now = clock.at(Instant::now());
         let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
         let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
-        let tcp = Tcp::new(engine, options.frames, options.tokens);
+        let tcp = Tcp::new(engine, options.frames, options.tokens, options.first_request);
         Ok(Self { net, tcp, address, report: None })
     }
 

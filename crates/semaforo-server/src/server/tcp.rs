@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
@@ -16,7 +16,7 @@ use crate::kernel::{
     Answer, ConnectionKey, Content, Operation, Origin, Parcel, Reply, SessionId, Status, Verb,
     WaitKey,
 };
-use crate::net::limits::{DRAIN, FIRST_REQUEST};
+use crate::net::limits::DRAIN;
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
 use crate::wire::{FrameError, Limits, Request, Scan, Scanner, write_answer};
 
@@ -63,6 +63,8 @@ pub(super) struct Tcp {
     clients: Vec<Option<Client>>,
     frames: Limits,
     tokens: Option<Tokens>,
+    /// Who connects has so long for a first request.
+    first_request: Duration,
     tickets: u64,
     /// Those that were appended to in this turn.
     touched: Vec<ConnectionId>,
@@ -76,12 +78,18 @@ pub(super) struct Tcp {
 }
 
 impl Tcp {
-    pub(super) fn new(engine: Engine, frames: Limits, tokens: Option<Tokens>) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        frames: Limits,
+        tokens: Option<Tokens>,
+        first_request: Duration,
+    ) -> Self {
         Self {
             engine,
             clients: Vec::new(),
             frames,
             tokens,
+            first_request,
             tickets: 0,
             touched: Vec::new(),
             addressees: Vec::new(),
@@ -426,7 +434,7 @@ impl Service for Tcp {
             self.clients.resize_with(id.index() + 1, || None);
         }
         self.clients[id.index()] = Some(client);
-        net.set_deadline(id, Some(net.now() + FIRST_REQUEST));
+        net.set_deadline(id, Some(net.now() + self.first_request));
     }
 
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
