@@ -10,7 +10,7 @@ use super::access::{Need, Rights, Tokens};
 use super::engine::Engine;
 use super::limits::{MAX_ID, MAX_WAITS};
 use super::render::{payload, render};
-use super::translate::{Wanted, target, translate};
+use super::translate::{Wanted, translate};
 use crate::journal::Position;
 use crate::kernel::{
     Answer, ConnectionKey, Content, Operation, Origin, Parcel, Reply, SessionId, Status, Verb,
@@ -118,9 +118,9 @@ impl Tcp {
             self.touched.push(id);
         }
         if let Content::Fragile(parcel) = &answer.content {
-            if let Some(offset) = net.queued(id) {
-                client.parcels.push_back((offset, parcel.clone()));
-            }
+            // A connection may be gone without our having been told: then it is as if nothing was ever sent.
+            let offset = net.queued(id).unwrap_or(u64::MAX);
+            client.parcels.push_back((offset, parcel.clone()));
             self.addressees.push(id);
         }
         if let Content::View(_) = answer.content {
@@ -197,7 +197,7 @@ impl Tcp {
         }
         let wanted = translate(request, draw)?;
         self.authorize(id, request, &wanted)?;
-        let mut command = match wanted {
+        let command = match wanted {
             Wanted::Echo => {
                 write_answer(net.output(id), 200, name, [], Some(request.raw));
                 self.touch(id);
@@ -218,14 +218,9 @@ impl Tcp {
             Wanted::Cancel { request } => return Ok(Some(self.cancel(id, request))),
             Wanted::Command(command) => command,
         };
-        if let Operation::List { prefix, .. } = &mut command.operation
-            && let Some(own) = self.client(id).and_then(|client| client.rights.as_ref())
-            && !prefix.starts_with(own.prefix())
-        {
-            return Err(Answer::error(
-                Status::Forbidden,
-                format!("this token is for names that begin with {:?}", own.prefix()),
-            ));
+        if command.timeout != Some(0) && may_wait(&command.operation) && self.waits_enough(id) {
+            let reason = format!("{MAX_WAITS} requests of this connection wait already");
+            return Err(Answer::error(Status::OverLimit, reason));
         }
         self.tickets += 1;
         let ticket = self.tickets;
@@ -233,7 +228,8 @@ impl Tcp {
         match self.engine.decide(origin, &command) {
             Reply::Answer(answer) => Ok(Some(answer)),
             Reply::Close => {
-                net.abort(id);
+                // What was answered before still goes.
+                net.finish(id);
                 Ok(None)
             }
             Reply::Waits(key) => {
@@ -241,6 +237,10 @@ impl Tcp {
                 Ok(None)
             }
         }
+    }
+
+    fn waits_enough(&mut self, id: ConnectionId) -> bool {
+        self.client(id).is_some_and(|client| client.waiting.len() >= MAX_WAITS)
     }
 
     /// Remembers where an answer will go.
@@ -258,13 +258,12 @@ impl Tcp {
             client.tickets.insert(name.clone(), ticket);
         }
         client.waiting.insert(ticket, Waiting { id: boxed, key });
-        let too_many = client.waiting.len() > MAX_WAITS;
         if name.is_none() {
             client.in_order = true;
             net.pause(id);
         }
         // Who sends nothing any more has given up what it waits for.
-        if too_many || net.has_ended(id) {
+        if net.has_ended(id) {
             self.engine.cancel(key, Origin { connection: ConnectionKey(id.into()), ticket });
         }
     }
@@ -289,24 +288,28 @@ impl Tcp {
         wanted: &Wanted<'_>,
     ) -> Result<(), Answer> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
+        let unauthorized = |reason: &'static str| Answer::error(Status::Unauthorized, reason);
         let said = match request.headers.get("token") {
             None => None,
-            Some(token) => match tokens.rights(token) {
-                Some(rights) => Some(rights.clone()),
-                None => {
-                    return Err(Answer::error(Status::Unauthorized, "this token is not known"));
-                }
-            },
+            Some(token) => {
+                let rights = tokens.rights(token);
+                Some(rights.ok_or_else(|| unauthorized("this token is not known"))?)
+            }
         };
-        let Some(client) = self.client(id) else { return Ok(()) };
-        if let (Wanted::Authenticate, Some(rights)) = (wanted, &said) {
+        let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        if let (Wanted::Authenticate, Some(rights)) = (wanted, said) {
             client.rights = Some(rights.clone());
         }
-        let Some(rights) = said.as_ref().or(client.rights.as_ref()) else {
+        let Some(rights) = said.or(client.rights.as_ref()) else {
             let reason = "a token is needed: AUTH with header token, or the header in each request";
-            return Err(Answer::error(Status::Unauthorized, reason));
+            return Err(unauthorized(reason));
         };
-        let refusal = rights.refusal(need(wanted), target(&request.path)?);
+        let refusal = match wanted {
+            Wanted::Command(command) => rights.refusal(need(wanted), &command.operation),
+            _ => rights.refusal(need(wanted), &Operation::Ping),
+        };
         refusal.map_or(Ok(()), |reason| Err(Answer::error(Status::Forbidden, reason)))
     }
 
@@ -328,7 +331,9 @@ impl Tcp {
             let id = ConnectionId::from(origin.connection.0);
             let Some(client) = self.client(id) else { continue };
             let Some(waiting) = client.waiting.remove(&origin.ticket) else { continue };
-            if let Some(name) = &waiting.id {
+            if let Some(name) = &waiting.id
+                && client.tickets.get(name) == Some(&origin.ticket)
+            {
                 client.tickets.remove(name);
             }
             if client.in_order && client.waiting.is_empty() {
@@ -472,6 +477,14 @@ impl Service for Tcp {
         self.engine.turn_begins(net.now());
         self.engine.half_closed(ConnectionKey(id.into()));
         self.deliver(net);
+        // Whatever was not answered goes on without this connection: a session can ask for it again.
+        if let Some(client) = self.client(id) {
+            client.waiting.clear();
+            client.tickets.clear();
+            if std::mem::take(&mut client.in_order) {
+                net.resume(id);
+            }
+        }
     }
 
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {
@@ -529,6 +542,19 @@ fn need(wanted: &Wanted<'_>) -> Need {
         },
         _ => Need::Use,
     }
+}
+
+fn may_wait(operation: &Operation<'_>) -> bool {
+    let Operation::Object { verb, .. } = operation else { return false };
+    matches!(
+        verb,
+        Verb::Acquire(_)
+            | Verb::Wait
+            | Verb::Arrive { .. }
+            | Verb::Put { .. }
+            | Verb::Transfer { .. }
+            | Verb::Take { .. }
+    )
 }
 
 /// A session's id, which nobody can guess.

@@ -45,10 +45,15 @@ pub struct Answer {
 
 impl Answer {
     fn new(text: &str) -> Self {
-        let value: Value = serde_json::from_str(text).expect("an answer is JSON");
+        // A payload may be a number that no Rust type can hold.
+        let (head, payload) = match text.split_once(",\"Payload\":") {
+            Some((head, payload)) => (format!("{head}}}"), payload.strip_suffix('}')),
+            None => (text.to_owned(), None),
+        };
+        let value: Value = serde_json::from_str(&head).expect("an answer is JSON");
         let members = value.as_object().unwrap();
         for name in members.keys() {
-            assert!(["Status", "Headers", "Payload"].contains(&name.as_str()), "{text}");
+            assert!(["Status", "Headers"].contains(&name.as_str()), "{text}");
         }
         let headers = match members.get("Headers") {
             Some(Value::Object(headers)) => headers.clone(),
@@ -59,7 +64,9 @@ impl Answer {
         let answer =
             Self { text: text.to_owned(), status: value["Status"].as_u64().unwrap(), headers };
         if !matches!(answer.status, 200 | 204) {
-            assert!(value["Payload"]["error"].is_string(), "an error says what is wrong: {text}");
+            let payload: Value =
+                serde_json::from_str(payload.expect("an error has a payload")).unwrap();
+            assert!(payload["error"].is_string(), "an error says what is wrong: {text}");
         }
         answer
     }
