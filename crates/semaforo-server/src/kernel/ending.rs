@@ -147,6 +147,10 @@ impl Kernel {
 
     /// A request that waits has come again: from now on its answer goes there.
     pub(super) fn reattach(&mut self, asker: &Asker, key: u32, out: &mut Output) -> Reply {
+        if let Some(earlier) = self.waits.get(key).and_then(|wait| wait.origin) {
+            let reason = "the same seq came again, and is answered there";
+            out.answers.push((earlier, Answer::error(Status::Conflict, reason)));
+        }
         self.attach(key, asker.origin);
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
         self.waits.set_deadline(key, deadline);

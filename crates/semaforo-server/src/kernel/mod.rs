@@ -252,7 +252,7 @@ impl Kernel {
             return Reply::Answer(Answer::error(Status::OverLimit, reason));
         }
         let in_line = !matches!(ask, Ask::Transfer { .. });
-        let mut wait = Wait::new(place, lane, ask, asker.owner, asker.origin);
+        let mut wait = Wait::new(place, lane, ask, asker.owner);
         wait.retry = asker.retry;
         let key = self.waits.insert(wait);
         if let Some(timeout) = asker.timeout {

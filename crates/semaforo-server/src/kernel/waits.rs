@@ -42,7 +42,8 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner, origin: Origin) -> Self {
+    /// One that is on no list yet, and whose answer goes nowhere yet.
+    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner) -> Self {
         Self {
             place,
             lane: lane as u8,
@@ -50,7 +51,7 @@ impl Wait {
             ticket: 0,
             ask,
             owner,
-            origin: Some(origin),
+            origin: None,
             retry: None,
             deadline: None,
             links: Default::default(),

@@ -15,7 +15,7 @@ use super::http_clients::HttpClients;
 use super::limits::{MAX_ID, MAX_WAITS, PUBLISHED_EVERY};
 use super::log::Log;
 use super::render::{payload, render};
-use super::translate::{Wanted, target, translate};
+use super::translate::{Wanted, translate};
 use crate::journal::Position;
 use crate::kernel::{
     Answer, Command, ConnectionKey, Content, Operation, Origin, Parcel, Reply, SessionId, Status,
@@ -198,9 +198,9 @@ impl Tcp {
             self.touched.push(id);
         }
         if let Content::Fragile(parcel) = &answer.content {
-            if let Some(offset) = net.queued(id) {
-                client.parcels.push_back((offset, parcel.clone()));
-            }
+            // A connection may be gone without our having been told: then it is as if nothing was ever sent.
+            let offset = net.queued(id).unwrap_or(u64::MAX);
+            client.parcels.push_back((offset, parcel.clone()));
             self.addressees.push(id);
         }
         if let Content::View(_) = answer.content {
@@ -291,7 +291,7 @@ impl Tcp {
             return Err(Answer::error(Status::Stopping, "shutting down"));
         }
         let wanted = translate(request, draw)?;
-        let rights = self.authorize(caller, token, request, &wanted)?;
+        self.authorize(caller, token, request, &wanted)?;
         let command = match wanted {
             Wanted::Echo => {
                 self.respond_with(net, caller, name, request.raw);
@@ -315,13 +315,13 @@ impl Tcp {
             Wanted::Cancel { request } => return Ok(Some(self.cancel(caller, request))),
             Wanted::Command(command) => command,
         };
-        if let (Operation::List { prefix, .. }, Some(own)) = (&command.operation, rights)
-            && !prefix.starts_with(own.prefix())
+        if let Caller::Tcp(id) = caller
+            && command.timeout != Some(0)
+            && may_wait(&command.operation)
+            && self.waits_enough(id)
         {
-            return Err(Answer::error(
-                Status::Forbidden,
-                format!("this token is for names that begin with {:?}", own.prefix()),
-            ));
+            let reason = format!("{MAX_WAITS} requests of this connection wait already");
+            return Err(Answer::error(Status::OverLimit, reason));
         }
         if matches!(caller, Caller::Http(_)) && command.session.is_none() && is_kept(&command) {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
@@ -334,7 +334,8 @@ impl Tcp {
             Reply::Answer(answer) => Ok(Some(answer)),
             Reply::Close => match caller {
                 Caller::Tcp(id) => {
-                    net.abort(id);
+                    // What was answered before still goes.
+                    net.finish(id);
                     Ok(None)
                 }
                 Caller::Http(_) => {
@@ -353,6 +354,10 @@ impl Tcp {
         }
     }
 
+    fn waits_enough(&mut self, id: ConnectionId) -> bool {
+        self.client(id).is_some_and(|client| client.waiting.len() >= MAX_WAITS)
+    }
+
     /// Remembers where an answer will go.
     fn waits(
         &mut self,
@@ -368,13 +373,12 @@ impl Tcp {
             client.tickets.insert(name.clone(), ticket);
         }
         client.waiting.insert(ticket, Waiting { id: boxed, key });
-        let too_many = client.waiting.len() > MAX_WAITS;
         if name.is_none() {
             client.in_order = true;
             net.pause(id);
         }
         // Who sends nothing any more has given up what it waits for.
-        if too_many || net.has_ended(id) {
+        if net.has_ended(id) {
             self.engine.cancel(key, Origin { connection: ConnectionKey(id.into()), ticket });
         }
     }
@@ -395,42 +399,42 @@ impl Tcp {
         }
     }
 
-    /// What the caller may do, if it may do that; none: everything.
+    /// Whether the caller may do that.
     fn authorize(
         &mut self,
         caller: Caller,
         token: Option<&str>,
         request: &Request<'_>,
         wanted: &Wanted<'_>,
-    ) -> Result<Option<Rights>, Answer> {
-        let Some(tokens) = &self.tokens else { return Ok(None) };
+    ) -> Result<(), Answer> {
+        let Some(tokens) = &self.tokens else { return Ok(()) };
+        let unauthorized = |reason: &'static str| Answer::error(Status::Unauthorized, reason);
         let said = match request.headers.get("token").or(token) {
             None => None,
-            Some(token) => match tokens.rights(token) {
-                Some(rights) => Some(rights.clone()),
-                None => {
-                    return Err(Answer::error(Status::Unauthorized, "this token is not known"));
-                }
-            },
+            Some(token) => {
+                let rights = tokens.rights(token);
+                Some(rights.ok_or_else(|| unauthorized("this token is not known"))?)
+            }
         };
         let client = match caller {
-            Caller::Tcp(id) => self.client(id),
+            Caller::Tcp(id) => self.clients.get_mut(id.index()).and_then(Option::as_mut),
             Caller::Http(_) => None,
         };
         let known = client.and_then(|client| {
-            if let (Wanted::Authenticate, Some(rights)) = (wanted, &said) {
+            if let (Wanted::Authenticate, Some(rights)) = (wanted, said) {
                 client.rights = Some(rights.clone());
             }
-            client.rights.clone()
+            client.rights.as_ref()
         });
         let Some(rights) = said.or(known) else {
             let reason = "a token is needed: AUTH with header token, or the header in each request";
-            return Err(Answer::error(Status::Unauthorized, reason));
+            return Err(unauthorized(reason));
         };
-        match rights.refusal(need(wanted), target(&request.path)?) {
-            Some(reason) => Err(Answer::error(Status::Forbidden, reason)),
-            None => Ok(Some(rights)),
-        }
+        let refusal = match wanted {
+            Wanted::Command(command) => rights.refusal(need(wanted), &command.operation),
+            _ => rights.refusal(need(wanted), &Operation::Ping),
+        };
+        refusal.map_or(Ok(()), |reason| Err(Answer::error(Status::Forbidden, reason)))
     }
 
     fn touch(&mut self, id: ConnectionId) {
@@ -455,7 +459,9 @@ impl Tcp {
             };
             let Some(client) = self.client(id) else { continue };
             let Some(waiting) = client.waiting.remove(&origin.ticket) else { continue };
-            if let Some(name) = &waiting.id {
+            if let Some(name) = &waiting.id
+                && client.tickets.get(name) == Some(&origin.ticket)
+            {
                 client.tickets.remove(name);
             }
             if client.in_order && client.waiting.is_empty() {
@@ -630,6 +636,14 @@ impl Service for Tcp {
         self.engine.turn_begins(net.now());
         self.engine.half_closed(ConnectionKey(id.into()));
         self.deliver(net);
+        // Whatever was not answered goes on without this connection: a session can ask for it again.
+        if let Some(client) = self.client(id) {
+            client.waiting.clear();
+            client.tickets.clear();
+            if std::mem::take(&mut client.in_order) {
+                net.resume(id);
+            }
+        }
     }
 
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {
@@ -721,6 +735,19 @@ fn is_kept(command: &Command<'_>) -> bool {
     matches!(
         command.operation,
         Operation::Object { verb: Verb::Acquire(_) | Verb::Take { manual: true }, .. }
+    )
+}
+
+fn may_wait(operation: &Operation<'_>) -> bool {
+    let Operation::Object { verb, .. } = operation else { return false };
+    matches!(
+        verb,
+        Verb::Acquire(_)
+            | Verb::Wait
+            | Verb::Arrive { .. }
+            | Verb::Put { .. }
+            | Verb::Transfer { .. }
+            | Verb::Take { .. }
     )
 }
 
