@@ -477,6 +477,11 @@ impl State {
         self.connections.entry(key).or_default()
     }
 
+    /// Whether a connection does not read what it is sent.
+    pub(super) fn is_paused(&self, key: ConnectionKey) -> bool {
+        self.connections.get(&key).is_some_and(|connection| connection.paused)
+    }
+
     pub(super) fn remove_connection(&mut self, key: ConnectionKey) -> Option<Connection> {
         self.connections.remove(&key)
     }
