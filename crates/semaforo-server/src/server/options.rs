@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Tokens;
+use super::http;
+use super::log::Log;
 use crate::journal::Durability;
 use crate::{kernel, net, wire};
 
@@ -46,6 +48,12 @@ pub struct Options {
     pub stuck: Duration,
     /// Who connects has so long for a first request.
     pub first_request: Duration,
+    /// Connections of HTTP clients at a time.
+    pub http_connections: usize,
+    /// Names by which HTTP clients may call this server, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Where it says what happens; none: nowhere.
+    pub log: Option<Log>,
     /// Stops on SIGTERM and SIGINT.
     pub signals: bool,
 }
@@ -63,6 +71,9 @@ impl Default for Options {
             tls: None,
             stuck: net::limits::STUCK,
             first_request: net::limits::FIRST_REQUEST,
+            http_connections: http::CONNECTIONS,
+            hosts: Vec::new(),
+            log: None,
             signals: false,
         }
     }
