@@ -198,7 +198,15 @@ impl Client {
         }
     }
 
-    /// Reads one answer of which the bytes do not matter; none if the connection has ended.
+    /// The next answer of a server that may have been killed while it wrote.
+    pub fn try_whole_answer(&mut self) -> Option<Answer> {
+        let mut bytes = self.rest();
+        let end = Finder::default().end(&bytes).filter(|end| *end < bytes.len())?;
+        self.input = bytes.split_off(end + 1);
+        Some(Answer::new(std::str::from_utf8(&bytes[..end]).unwrap()))
+    }
+
+    /// Whether the connection has ended, without a further answer.
     pub fn ended(&mut self) -> bool {
         self.try_answer().is_none()
     }

@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses its part")]
 
 mod client;
+mod journal;
 mod process;
 
 use std::fs;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use semaforo_server::server::{self, Options};
 
 pub use client::{Answer, Client, frame};
+pub use journal::Held;
 pub use process::Process;
 
 /// Long enough for a busy machine: only a failing test waits for it.
@@ -122,7 +124,8 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < LONG, "not in time: {what}");
-        thread::yield_now();
+        // Not to wait for it, but to leave the processor to those who make it so.
+        thread::sleep(Duration::from_micros(300));
     }
 }
 

@@ -75,6 +75,7 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
+    /// Waits for its end, which something else has brought about.
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
