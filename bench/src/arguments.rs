@@ -7,6 +7,8 @@ use lexopt::prelude::*;
 
 use crate::measure::Plan;
 use crate::row::Row;
+#[cfg(target_os = "linux")]
+use crate::server;
 use crate::{query, queue, sync, tasks};
 
 pub(crate) const USAGE: &str = "\
@@ -17,15 +19,17 @@ areas:
   queue             queues, transfers, barriers, exchanger, phaser
   tasks             spawning and joining, priorities, skynet, a search as a task
   query             matrix multiplication, filter and sum, group, join, order
+  server            messages, locks, recovery and memory, beside the servers that are installed
+                    here: redis, beanstalkd, etcd, nats (only on Linux)
 
 options:
-  --quick           fewer and shorter samples: under 40 s for all rows
+  --quick           fewer and shorter samples: under 40 s for all rows, server under 60 s
   --only SUBSTRING  only rows whose name contains SUBSTRING
   --json FILE       also write the figures to FILE
   --list            name the rows and stop
   --help            show this and stop";
 
-const AREAS: &str = "there are: sync, queue, tasks, query";
+const AREAS: &str = "there are: sync, queue, tasks, query, server (only on Linux)";
 
 /// The rows of an area, by its name on the command line.
 fn rows_of(area: &str, plan: &Plan) -> Result<Vec<Row>, String> {
@@ -34,7 +38,18 @@ fn rows_of(area: &str, plan: &Plan) -> Result<Vec<Row>, String> {
         "queue" => Ok(queue::rows()),
         "tasks" => Ok(tasks::rows(plan)),
         "query" => Ok(query::rows(plan)),
+        #[cfg(target_os = "linux")]
+        "server" => Ok(server::rows(plan)),
         unknown => Err(format!("there is no area {unknown:?}; {AREAS}")),
+    }
+}
+
+fn plan_of(area: &str, quick: bool) -> Plan {
+    match area {
+        #[cfg(target_os = "linux")]
+        "server" => server::plan(quick),
+        _ if quick => Plan::quick(),
+        _ => Plan::thorough(),
     }
 }
 
@@ -65,8 +80,9 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
         }
     }
 
-    let plan = if quick { Plan::quick() } else { Plan::thorough() };
-    let rows = selected(area.ok_or_else(|| format!("which area? {AREAS}"))?, only, &plan)?;
+    let area = area.ok_or_else(|| format!("which area? {AREAS}"))?;
+    let plan = plan_of(&area, quick);
+    let rows = selected(area, only, &plan)?;
     if list {
         return Ok(Command::List(rows));
     }

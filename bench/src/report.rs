@@ -40,15 +40,15 @@ impl Table {
     }
 
     pub(crate) fn line(&self, outcome: &Outcome) {
-        let ours = outcome.ours();
+        let (ours, reading) = (outcome.ours(), outcome.reading());
         println!(
             "{:name_width$}  {:5}  {:>7}  {:>15}  {:>6}  {:BAR_WIDTH$}  {}",
             outcome.row.id,
-            outcome.row.unit,
-            compact(ours.median),
-            ours.spread_in_words(),
+            reading.unit(outcome.row),
+            reading.figure(ours.median),
+            ours.spread_in_words(reading),
             outcome.ratio_to_best().map_or("-".into(), |ratio| format!("{ratio:.2}")),
-            outcome.verdict().map_or("-".into(), |verdict| verdict.in_words()),
+            outcome.verdict().map_or("-".into(), |verdict| verdict.in_words(reading)),
             outcome.others_in_words(),
             name_width = self.name_width,
         );
@@ -79,6 +79,41 @@ fn caveats(outcomes: &[Outcome]) -> BTreeSet<&'static str> {
     figures.filter_map(|figure| figure.caveat).collect()
 }
 
+/// How people see the figures of a row. Machines get them as they were measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    AsMeasured,
+    /// Microseconds per operation, turned into operations per second.
+    PerSecond,
+}
+
+impl Reading {
+    fn unit(self, row: &Row) -> &'static str {
+        match self {
+            Reading::AsMeasured => row.unit,
+            Reading::PerSecond => "/s",
+        }
+    }
+
+    fn figure(self, figure: f64) -> String {
+        match self {
+            Reading::AsMeasured => compact(figure),
+            Reading::PerSecond => compact(per_second(figure)),
+        }
+    }
+
+    fn range(self, low: f64, high: f64) -> String {
+        match self {
+            Reading::AsMeasured => format!("{}..{}", self.figure(low), self.figure(high)),
+            Reading::PerSecond => format!("{}..{}", self.figure(high), self.figure(low)),
+        }
+    }
+}
+
+fn per_second(microseconds: f64) -> f64 {
+    (1e6 / microseconds).round()
+}
+
 /// How ours stands to its bar.
 struct Verdict {
     against: String,
@@ -90,19 +125,29 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// "0.83 x saa <= 0.95 met": the ratio, to whom, what it may be at most.
-    fn in_words(&self) -> String {
+    /// "0.83 x saa <= 0.95 met": the ratio, to whom, what it may be at most. Where people see
+    /// operations per second the ratio is of those: "1.2 x redis >= 0.95 met".
+    fn in_words(&self, reading: Reading) -> String {
         let met = if self.met { "met" } else { "MISSED" };
         let spread = self.spread.map_or(String::new(), |(at_most, spread)| {
             format!(", p90/p10 {spread:.1} <= {at_most}")
         });
-        format!("{:.2} x {} <= {}{spread} {met}", self.ratio, self.against, self.at_most)
+        let against = &self.against;
+        match reading {
+            Reading::AsMeasured => {
+                format!("{:.2} x {against} <= {}{spread} {met}", self.ratio, self.at_most)
+            }
+            Reading::PerSecond => {
+                let (times, at_least) = (1.0 / self.ratio, compact(1.0 / self.at_most));
+                format!("{times:.2} x {against} >= {at_least}{spread} {met}")
+            }
+        }
     }
 
     fn to_json(&self) -> Value {
         let mut bar = json!({
             "against": self.against,
-            "at_most": self.at_most,
+            "at_most": rounded(self.at_most),
             "ratio": rounded(self.ratio),
             "met": self.met,
         });
@@ -116,25 +161,28 @@ impl Verdict {
 
 impl Figure {
     /// With the spread where the median alone would mislead, with a star for a caveat.
-    fn in_words(&self) -> String {
+    fn in_words(&self, reading: Reading) -> String {
         let star = if self.caveat.is_some() { "*" } else { "" };
-        let median = compact(self.median);
+        let median = reading.figure(self.median);
         match self.hung || self.ninetieth_percentile > 2.0 * self.tenth_percentile {
-            true => format!("{}{star} {median} ({})", self.name, self.spread_in_words()),
+            true => format!("{}{star} {median} ({})", self.name, self.spread_in_words(reading)),
             false => format!("{}{star} {median}", self.name),
         }
     }
 
-    fn spread_in_words(&self) -> String {
-        if self.hung {
-            return "HUNG".into();
+    fn spread_in_words(&self, reading: Reading) -> String {
+        match self.hung {
+            true => "HUNG".into(),
+            false => reading.range(self.tenth_percentile, self.ninetieth_percentile),
         }
-        let (low, high) = (self.tenth_percentile, self.ninetieth_percentile);
-        format!("{}..{}", compact(low), compact(high))
     }
 }
 
 impl Outcome<'_> {
+    fn reading(&self) -> Reading {
+        if self.row.per_second { Reading::PerSecond } else { Reading::AsMeasured }
+    }
+
     fn ours(&self) -> &Figure {
         self.of(Side::Ours).next().expect("every row has a contestant of ours")
     }
@@ -182,7 +230,8 @@ impl Outcome<'_> {
     fn others_in_words(&self) -> String {
         let groups = [("", Side::Peer), ("also ours: ", Side::Sibling), ("beside: ", Side::Beside)];
         let groups = groups.into_iter().filter_map(|(title, side)| {
-            let figures: Vec<String> = self.of(side).map(Figure::in_words).collect();
+            let figures: Vec<String> =
+                self.of(side).map(|figure| figure.in_words(self.reading())).collect();
             (!figures.is_empty()).then(|| format!("{title}{}", figures.join(", ")))
         });
         groups.collect::<Vec<_>>().join("; ")
@@ -201,6 +250,11 @@ impl Outcome<'_> {
             "peers": medians(Side::Peer),
             "ratio_to_best": self.ratio_to_best().map(rounded),
         });
+        if self.reading() == Reading::PerSecond {
+            let rates = self.figures.iter().filter(|figure| figure.median.is_finite());
+            let rates = rates.map(|it| (it.name.to_owned(), json!(per_second(it.median))));
+            row["per_second"] = rates.collect::<Map<_, _>>().into();
+        }
         // Absent, not null: a row without a bar, or whose bar names a peer that is not here.
         if let Some(verdict) = self.verdict() {
             row["bar"] = verdict.to_json();
@@ -248,4 +302,20 @@ fn compact(figure: f64) -> String {
 /// Three decimals: what lies below is noise.
 fn rounded(figure: f64) -> Value {
     json!((figure * 1000.0).round() / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_shown_per_second_and_ratios_the_other_way_round() {
+        let reading = Reading::PerSecond;
+        assert_eq!(reading.figure(50.0), "20000");
+        assert_eq!(reading.range(40.0, 50.0), "20000..25000");
+        assert_eq!(Reading::AsMeasured.range(40.0, 50.5), "40..50.5");
+        let against = "redis".to_owned();
+        let verdict = Verdict { against, at_most: 1.0 / 0.95, ratio: 0.5, spread: None, met: true };
+        assert_eq!(verdict.in_words(reading), "2.00 x redis >= 0.95 met");
+    }
 }

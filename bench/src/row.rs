@@ -8,6 +8,8 @@ pub(crate) struct Row {
     pub(crate) about: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) bar: Option<Bar>,
+    /// Figures are microseconds, and people read them as operations per second.
+    pub(crate) per_second: bool,
     /// How many times the usual number of rounds; above one where figures are bimodal.
     pub(crate) patience: usize,
     /// For work so long that a few samples say enough.
@@ -25,11 +27,18 @@ impl Row {
         contestants: impl Fn() -> Vec<Contestant> + 'static,
     ) -> Row {
         let contestants = Box::new(contestants);
-        Row { id, about, unit: "ns", bar: None, patience: 1, most_rounds: usize::MAX, contestants }
+        let (unit, bar, per_second) = ("ns", None, false);
+        let (patience, most_rounds) = (1, usize::MAX);
+        Row { id, about, unit, bar, per_second, patience, most_rounds, contestants }
     }
 
     pub(crate) fn unit(self, unit: &'static str) -> Row {
         Row { unit, ..self }
+    }
+
+    /// A row measured in microseconds per operation, and shown as operations per second.
+    pub(crate) fn per_second(self) -> Row {
+        Row { unit: "us", per_second: true, ..self }
     }
 
     pub(crate) fn bar(self, bar: Bar) -> Row {
@@ -129,6 +138,11 @@ pub(crate) enum Against {
 impl Bar {
     pub(crate) fn against(name: &'static str, at_most: f64) -> Bar {
         Bar { against: Against::Contestant(name), at_most, spread: None }
+    }
+
+    /// So many times as many operations per second.
+    pub(crate) fn at_least(times: f64, name: &'static str) -> Bar {
+        Bar::against(name, 1.0 / times)
     }
 
     pub(crate) fn best_of(names: &'static [&'static str], at_most: f64) -> Bar {

@@ -1,5 +1,5 @@
 //! The binary `semaforo`.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    semaforo_server::cli::main(std::env::args_os())
 }

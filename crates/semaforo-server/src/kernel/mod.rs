@@ -1,1 +1,361 @@
-//! (being written)
+//! What the server decides, without sockets, clocks or files.
+//!
+//! [`Kernel::decide`] takes a command and the time, and says what happens: events, which are journaled
+//! and of which the [`State`] is the fold, and answers, to whom they concern. The same commands at the same
+//! times give the same events.
+//!
+//! Whoever creates the conditions for a waiting request completes it: a release grants to the first in line,
+//! a message goes to the first taker, a time-out lets through those it was holding up. What may be
+//! granted is decided by the [policies](semaforo::policy) of the library. Waiting is not journaled: a place
+//! in a line lasts for one life of the server.
+
+mod answer;
+mod barriers;
+mod codec;
+mod command;
+mod decide;
+mod ending;
+mod event;
+mod gate;
+mod gates;
+mod kind;
+mod messages;
+mod queues;
+mod session;
+mod slots;
+mod state;
+mod view;
+mod waits;
+
+pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
+pub use codec::BadEvent;
+pub use command::{Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+pub use event::Event;
+pub use kind::Kind;
+pub use session::{NotASession, SessionId};
+pub use state::State;
+pub use view::{Census, Details, Entry, Holder, ObjectView, View, Who};
+
+use std::collections::BTreeSet;
+
+use session::Owner;
+use waits::{Ask, List, Wait, Waits};
+
+/// How many fences are reserved at a time.
+const FENCE_BLOCK: u64 = 1 << 14;
+
+/// Fences stay below this, so that every JSON reader can represent them.
+pub const MAX_FENCE: u64 = 1 << 53;
+
+/// How much there may be of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Objects of all kinds.
+    pub objects: usize,
+    /// Named sessions.
+    pub sessions: usize,
+    /// Waiting requests.
+    pub waits: usize,
+    /// Messages in one queue.
+    pub messages: usize,
+    /// Bytes of messages in all queues.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            objects: 1_000_000,
+            sessions: 100_000,
+            waits: 1_000_000,
+            messages: 10_000_000,
+            bytes: 4 << 30,
+        }
+    }
+}
+
+/// What one or more decisions led to.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// The events, encoded one after the other.
+    pub events: Vec<u8>,
+    /// The answers to requests that had been waiting, in the order of their completion.
+    pub answers: Vec<(Origin, Answer)>,
+    /// Among the events is one that has to be durable before any answer leaves, whatever the
+    /// durability: fences are never given out twice.
+    pub urgent: bool,
+    /// Nobody reads the events: there is no journal.
+    pub unrecorded: bool,
+}
+
+/// How a command was received.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// It is answered at once.
+    Answer(Answer),
+    /// Its answer comes among the [answers](Output::answers), perhaps of this very output. The key and its origin name it for
+    /// [`Kernel::cancel`].
+    Waits(WaitKey),
+    /// Nobody can say how it went: the connection has to be closed without an answer.
+    Close,
+}
+
+/// Names a waiting request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitKey(u32);
+
+/// The state, and those who wait for it to change.
+#[derive(Debug)]
+pub struct Kernel {
+    state: State,
+    waits: Waits,
+    limits: Limits,
+    next_fence: u64,
+    /// When to look at each session: not after its deadline, which moves.
+    session_checks: BTreeSet<(Millis, u32)>,
+    /// When the next message of each queue is due.
+    due: BTreeSet<(Millis, u32)>,
+    bytes: u64,
+}
+
+/// Who asks for something, and where the answer goes.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    now: Millis,
+    owner: Owner,
+    origin: Origin,
+    retry: Option<Retry>,
+    timeout: Option<Millis>,
+}
+
+impl Asker {
+    /// It does not want to wait.
+    fn is_impatient(&self) -> bool {
+        self.timeout == Some(0)
+    }
+}
+
+impl Kernel {
+    /// A kernel for what was recovered. Every session gets its whole time to live. No fence will be below `first_fence`.
+    #[must_use]
+    pub fn new(state: State, limits: Limits, now: Millis, first_fence: u64) -> Self {
+        let next_fence = state.reserved_fences.max(first_fence).max(1);
+        let mut kernel = Self {
+            state,
+            waits: Waits::default(),
+            limits,
+            next_fence,
+            session_checks: BTreeSet::new(),
+            due: BTreeSet::new(),
+            bytes: 0,
+        };
+        kernel.renew_sessions(now);
+        let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
+        for place in queues {
+            if let Ok(messages) = kernel.state.queue_mut(place) {
+                messages.promote(now);
+                kernel.bytes += messages.bytes();
+                kernel.schedule(place);
+            }
+        }
+        kernel
+    }
+
+    /// What there is.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Gives every session its whole time to live again: after a pause of the server nobody can be blamed for
+    /// silence.
+    pub fn renew_sessions(&mut self, now: Millis) {
+        let places: Vec<_> = self.state.sessions().map(|(place, _)| place).collect();
+        for place in places {
+            self.renew(place, now);
+            if self.state.session(place).is_some_and(|session| session.check.is_none()) {
+                self.check_later(place);
+            }
+        }
+    }
+
+    /// Lets a session be looked at when its time is up as far as is known now.
+    fn check_later(&mut self, place: u32) {
+        if let Some(session) = self.state.session_mut(place) {
+            session.check = Some(session.deadline);
+            self.session_checks.insert((session.deadline, place));
+        }
+    }
+
+    fn renew(&mut self, place: u32, now: Millis) {
+        if let Some(session) = self.state.session_mut(place) {
+            session.deadline = now.saturating_add(session.ttl);
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let waits = self.waits.next_deadline().map(|(deadline, _)| deadline);
+        let sessions = self.session_checks.first().map(|(deadline, _)| *deadline);
+        let due = self.due.first().map(|(due, _)| *due);
+        [waits, sessions, due].into_iter().flatten().min()
+    }
+
+    /// Lets pass what is due: time limits, sessions, delayed messages.
+    pub fn tick(&mut self, now: Millis, out: &mut Output) {
+        while let Some((due, place)) = self.due.first().copied()
+            && due <= now
+        {
+            self.due.pop_first();
+            if let Ok(messages) = self.state.queue_mut(place) {
+                messages.promote(now);
+                self.schedule(place);
+                self.pump_queue(place, now, out);
+            }
+        }
+        while let Some((deadline, key)) = self.waits.next_deadline()
+            && deadline <= now
+        {
+            self.withdraw(key, Some(Answer::plain(Status::TimedOut)), now, out);
+        }
+        while let Some((check, place)) = self.session_checks.first().copied()
+            && check <= now
+        {
+            self.session_checks.pop_first();
+            match self.state.session(place).map(|session| session.deadline) {
+                Some(deadline) if deadline <= now => self.end_session(place, now, out),
+                _ => self.check_later(place),
+            }
+        }
+    }
+
+    /// Writes down that something has happened, and lets it happen.
+    fn emit(&mut self, event: &Event<'_>, out: &mut Output) {
+        if !out.unrecorded {
+            event.encode(&mut out.events);
+        }
+        if let Err(bad) = self.state.apply(event) {
+            // To go on would be to guess.
+            panic!("the kernel decided what its own state does not allow: {bad}");
+        }
+    }
+
+    /// The next fence.
+    fn fence(&mut self, out: &mut Output) -> u64 {
+        if self.next_fence >= self.state.reserved_fences {
+            self.emit(&Event::FencesReserved { below: self.next_fence + FENCE_BLOCK }, out);
+            out.urgent = true;
+        }
+        let fence = self.next_fence;
+        self.next_fence += 1;
+        fence
+    }
+
+    fn no_more_waits(&self) -> Option<Answer> {
+        (self.waits.len() >= self.limits.waits).then(|| {
+            let reason = format!("more than {} requests would wait", self.limits.waits);
+            Answer::error(Status::OverLimit, reason)
+        })
+    }
+
+    /// Somebody has to wait.
+    fn wait(&mut self, asker: &Asker, place: u32, lane: usize, ask: Ask) -> Reply {
+        if let Some(refusal) = self.no_more_waits() {
+            return Reply::Answer(refusal);
+        }
+        let in_line = !matches!(ask, Ask::Transfer { .. });
+        let mut wait = Wait::new(place, lane, ask, asker.owner);
+        wait.retry = asker.retry;
+        let key = self.waits.insert(wait);
+        if let Some(timeout) = asker.timeout {
+            self.waits.set_deadline(key, Some(asker.now.saturating_add(timeout)));
+        }
+        if let Some(object) = self.state.object_mut(place) {
+            object.waiting += 1;
+            if in_line {
+                self.waits.push(&mut object.lines[lane], List::Object, key);
+            }
+        }
+        self.attach(key, asker.origin);
+        if let Owner::Session(place) = asker.owner
+            && let Some(session) = self.state.session_mut(place)
+        {
+            self.waits.push(&mut session.waits, List::Session, key);
+            if let Some(retry) = asker.retry {
+                session.waiting.insert(retry.seq, key);
+            }
+        }
+        if self.state.is_paused(asker.origin.connection) {
+            // It is the last in line: nobody moves up.
+            self.fall_asleep(key);
+        }
+        Reply::Waits(WaitKey(key))
+    }
+
+    /// Lets the answer to a waiting request go to this origin.
+    fn attach(&mut self, key: u32, origin: Origin) {
+        self.detach(key);
+        if let Some(wait) = self.waits.get_mut(key) {
+            wait.origin = Some(origin);
+        }
+        let connection = self.state.connection_mut(origin.connection);
+        self.waits.push(&mut connection.waits, List::Connection, key);
+    }
+
+    /// Lets the answer to a waiting request go nowhere.
+    fn detach(&mut self, key: u32) {
+        let Some(origin) = self.waits.get_mut(key).and_then(|wait| wait.origin.take()) else {
+            return;
+        };
+        let connection = self.state.connection_mut(origin.connection);
+        self.waits.unlink(&mut connection.waits, List::Connection, key);
+        self.state.tidy_connection(origin.connection);
+    }
+
+    /// Takes somebody out of all lists, who does not wait any more.
+    fn leave(&mut self, key: u32) -> Option<(Wait, Option<Origin>)> {
+        let origin = self.waits.get(key)?.origin;
+        self.detach(key);
+        let Wait { place, lane, dormant, owner, retry, .. } = *self.waits.get(key)?;
+        let in_line = !dormant && !matches!(self.waits.get(key)?.ask, Ask::Transfer { .. });
+        if let Some(object) = self.state.object_mut(place) {
+            object.waiting -= 1;
+            if in_line {
+                self.waits.unlink(&mut object.lines[usize::from(lane)], List::Object, key);
+            }
+        }
+        if let Owner::Session(place) = owner
+            && let Some(session) = self.state.session_mut(place)
+        {
+            self.waits.unlink(&mut session.waits, List::Session, key);
+            if let Some(retry) = retry {
+                session.waiting.remove(&retry.seq);
+            }
+        }
+        let wait = self.waits.remove(key)?;
+        if let Ask::Put { payload, .. } = &wait.ask {
+            self.bytes -= payload.len() as u64;
+        }
+        Some((wait, origin))
+    }
+
+    /// Ends a wait with an answer.
+    fn complete(&mut self, key: u32, answer: Answer, out: &mut Output) {
+        let Some((wait, origin)) = self.leave(key) else { return };
+        self.keep(wait.owner, wait.retry, &answer, out);
+        if let Some(origin) = origin {
+            out.answers.push((origin, answer));
+        }
+    }
+
+    /// Remembers an answer that may be asked for again.
+    fn keep(&mut self, owner: Owner, retry: Option<Retry>, answer: &Answer, out: &mut Output) {
+        if answer.status == Status::Done
+            && let (Owner::Session(session), Some(Retry { seq, digest })) = (owner, retry)
+            && self.state.session(session).is_some_and(|session| seq > session.acked)
+        {
+            self.emit(&Event::OutcomeKept { session, seq, digest, answer: answer.clone() }, out);
+        }
+    }
+}

@@ -1,1 +1,33 @@
-//! (being written)
+//! The server: sockets, the kernel, the journal.
+
+pub mod access;
+mod bridge;
+mod calendar;
+mod clock;
+mod digest;
+mod engine;
+mod figures;
+pub mod http;
+mod http_clients;
+pub mod limits;
+pub mod log;
+mod options;
+mod render;
+mod start;
+mod tcp;
+mod translate;
+
+pub use clock::Clock;
+pub use options::{JournalKind, Options};
+pub use start::{Server, StartError};
+
+use std::io;
+
+/// The exit status after the journal has failed: an input or output error, as in `sysexits.h`.
+pub const JOURNAL_FAILED: i32 = 74;
+
+/// Ends the process: what was decided could not be made durable, and to go on would be to guess.
+fn die(failure: &io::Error) -> ! {
+    eprintln!("semaforo: the journal failed, nothing can be promised any more: {failure}");
+    std::process::exit(JOURNAL_FAILED);
+}

@@ -1,0 +1,36 @@
+//! Ours, which is this very program under another name: the same build, the same profile.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::dialects::Semaforo;
+use super::peers::{Kept, MOST_CONNECTIONS, words};
+use super::process::{Program, Recipe};
+
+/// Its column.
+pub(super) const CONTESTANT: &str = "ours";
+
+/// The name by which the program knows that it is to be the server.
+pub(super) const NAME: &str = "semaforo";
+
+/// What the binary `semaforo` does.
+pub(super) fn main() -> ExitCode {
+    semaforo_server::cli::main(std::env::args_os())
+}
+
+pub(super) fn semaforo(kept: Kept) -> Option<Recipe<Semaforo>> {
+    let arguments = move |port: &str, path: &Path| {
+        let listen = format!("127.0.0.1:{port}");
+        let mut arguments = words(&["serve", "--listen", &listen, "--http", "127.0.0.1:0"]);
+        arguments.extend(words(&["--max-connections", MOST_CONNECTIONS]));
+        arguments.extend(match kept {
+            Kept::InMemory => words(&["--journal", "memory"]),
+            Kept::OnDisk => words(&["--journal", "file", "--durability", "always", "--data"]),
+        });
+        if kept == Kept::OnDisk {
+            arguments.push(path.join("data").into());
+        }
+        arguments
+    };
+    Some(Recipe::new(CONTESTANT, Program::Myself(NAME), arguments, || Semaforo::new("")))
+}

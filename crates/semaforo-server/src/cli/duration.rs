@@ -1,0 +1,56 @@
+//! Durations as people write them: `5s`, `200ms`, `1m30s`.
+
+use std::time::Duration;
+
+/// Reads a duration: numbers with units (`ms`, `s`, `m`, `h`, `d`), one after the other.
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration; write 200ms, 5s, 1m30s, 2h or 1d");
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, behind) = rest.split_at(digits);
+        let letters = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(letters);
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+        rest = behind;
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_people_write_them() {
+        for (text, milliseconds) in [
+            ("200ms", 200),
+            ("5s", 5000),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+            ("0.5s", 500),
+            ("0s", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in
+            ["", "5", "s", "5x", "5 s", "-5s", "1e400s", "s5", "5s5", "99999999999999999999d"]
+        {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `semaforo serve`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+
+use super::duration;
+use crate::journal::Durability;
+use crate::server::access::Tokens;
+use crate::server::log::{Format, Level, Log};
+use crate::server::{JournalKind, Options, Server, http};
+use crate::{net, wire};
+
+/// How often a journal is synced with `--durability interval`.
+const INTERVAL: &str = "1s";
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Where clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:13000")]
+    listen: SocketAddr,
+    /// Where HTTP clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:13080")]
+    http: SocketAddr,
+    /// Where the journal is kept [default: $XDG_DATA_HOME/semaforo, or ~/.local/share/semaforo]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Whether anything is remembered when the server ends
+    #[arg(long, value_enum, default_value_t = Kept::File)]
+    journal: Kept,
+    /// When an answer may leave: after its journal is on the disk, or before
+    #[arg(long, value_enum, default_value_t = Safety::Always)]
+    durability: Safety,
+    /// How often the journal goes to the disk with --durability interval
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = INTERVAL)]
+    sync_interval: Duration,
+    /// The most connections; more wait until one ends
+    #[arg(long, value_name = "N", default_value_t = net::limits::CONNECTIONS, value_parser = positive)]
+    max_connections: usize,
+    /// The most bytes of one request
+    #[arg(long, value_name = "BYTES", default_value_t = wire::Limits::SIZE, value_parser = positive)]
+    max_frame: usize,
+    /// The most levels that a request may be nested, up to 64
+    #[arg(long, value_name = "N", default_value_t = wire::Limits::DEPTH, value_parser = positive)]
+    max_depth: usize,
+    /// The most objects of all kinds
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().objects)]
+    max_objects: usize,
+    /// The most named sessions
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().sessions)]
+    max_sessions: usize,
+    /// The most requests that wait
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().waits)]
+    max_waits: usize,
+    /// The most messages in one queue
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().messages)]
+    max_messages: usize,
+    /// The most bytes of messages in all queues
+    #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().bytes)]
+    max_bytes: u64,
+    /// The certificate chain (PEM), for encrypted connections
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Who may do what: a token in each line, with prefix=... and rights=use,create,admin
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// The most connections of HTTP clients
+    #[arg(long, value_name = "N", default_value_t = http::CONNECTIONS, value_parser = positive)]
+    max_http_connections: usize,
+    /// A name by which HTTP clients may call this server, beside addresses and localhost
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// What is logged to the standard error output
+    #[arg(long, value_enum, default_value_t = Loudness::Info)]
+    log: Loudness,
+    /// Logs lines of JSON
+    #[arg(long)]
+    log_json: bool,
+    /// Listens on other than loopback addresses although there is no encryption or no token
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kept {
+    /// In the files of a directory
+    File,
+    /// Nothing is: everything ends with the server
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Loudness {
+    /// What is broken
+    Error,
+    /// And what went wrong
+    Warning,
+    /// And what happens
+    Info,
+    /// And everything else
+    Debug,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Safety {
+    /// Every answer is on the disk before it leaves
+    Always,
+    /// A crash of the machine can lose what was answered since the last interval
+    Interval,
+    /// The operating system decides
+    Memory,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("{text:?} is not a number of 1 or more")),
+        Ok(number) => Ok(number),
+    }
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<ExitCode> {
+        let exposed = [self.listen, self.http].into_iter().find(|at| !at.ip().is_loopback());
+        let open = self.tls_cert.is_none() || self.tokens.is_none();
+        if let Some(address) = exposed
+            && open
+            && !self.insecure
+        {
+            bail!(
+                "{address} can be reached from other machines: that needs --tls-cert, --tls-key and --tokens, or --insecure"
+            );
+        }
+        let tokens = match &self.tokens {
+            None => None,
+            Some(file) => {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("cannot read {}", file.display()))?;
+                Some(Tokens::parse(&text).with_context(|| file.display().to_string())?)
+            }
+        };
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(net::tls::server_config(certificate, key, &[])?),
+            _ => None,
+        };
+        let journal = match self.journal {
+            Kept::Memory => JournalKind::Memory,
+            Kept::File => JournalKind::File {
+                directory: self.directory()?,
+                durability: match self.durability {
+                    Safety::Always => Durability::Always,
+                    Safety::Interval => Durability::Interval(self.sync_interval),
+                    Safety::Memory => Durability::Memory,
+                },
+            },
+        };
+        let shown = match &journal {
+            JournalKind::Memory => "nothing is kept".to_owned(),
+            JournalKind::File { directory, .. } => format!("data in {}", directory.display()),
+        };
+        let level = match self.log {
+            Loudness::Error => Level::Error,
+            Loudness::Warning => Level::Warning,
+            Loudness::Info => Level::Info,
+            Loudness::Debug => Level::Debug,
+        };
+        let format = if self.log_json { Format::Json } else { Format::Plain };
+        let (log, _end) = Log::to_stderr(level, format)?;
+        let server = Server::start(Options {
+            listen: self.listen,
+            http: Some(self.http),
+            journal,
+            max_connections: self.max_connections,
+            frames: wire::Limits { size: self.max_frame, depth: self.max_depth },
+            limits: crate::kernel::Limits {
+                objects: self.max_objects,
+                sessions: self.max_sessions,
+                waits: self.max_waits,
+                messages: self.max_messages,
+                bytes: self.max_bytes,
+            },
+            tokens,
+            tls,
+            signals: true,
+            http_connections: self.max_http_connections,
+            hosts: self.hosts,
+            log: Some(log),
+            ..Options::default()
+        })?;
+        let mut output = std::io::stdout().lock();
+        let _ = writeln!(output, "{shown}");
+        if let Some(report) = server.report() {
+            let _ = writeln!(output, "{report}");
+        }
+        let _ = writeln!(output, "listening on {}", server.address());
+        if let Some(address) = server.http_address() {
+            let _ = writeln!(output, "http on {address}");
+        }
+        let _ = output.flush();
+        drop(output);
+        server.run()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn directory(&self) -> Result<PathBuf> {
+        if let Some(directory) = &self.data {
+            return Ok(directory.clone());
+        }
+        let base = std::env::var_os("XDG_DATA_HOME").filter(|base| !base.is_empty());
+        let base = base.map(PathBuf::from).or_else(|| {
+            std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"))
+        });
+        Ok(base.context("there is no home directory: say --data DIR")?.join("semaforo"))
+    }
+}

@@ -1,0 +1,131 @@
+//! Barriers: parties that wait for each other.
+//!
+//! A barrier comes into being with its first party and is gone when all have arrived, so a round is a barrier
+//! of its own. Rounds are numbered by fences: a round that is not there any more is over.
+
+use super::answer::{Answer, Header, Status};
+use super::decide::{error, senseless};
+use super::event::Event;
+use super::state::{Barrier, Body, Object};
+use super::waits::Ask;
+use super::{Asker, Kernel, Kind, Output, Reply};
+
+/// The most parties that a barrier can have.
+pub(super) const MAX_PARTIES: u32 = 1 << 20;
+
+impl Kernel {
+    pub(super) fn arrive(
+        &mut self,
+        asker: &Asker,
+        name: &str,
+        parties: u32,
+        generation: Option<u64>,
+        out: &mut Output,
+    ) -> Reply {
+        if parties == 0 || parties > MAX_PARTIES {
+            return senseless(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
+        }
+        let there = self.state.find(Kind::Barrier, name).and_then(|place| self.barrier(place));
+        if let Some(meant) = generation
+            && there.is_none_or(|(barrier, _)| barrier.generation != meant)
+        {
+            if meant >= self.next_fence {
+                return senseless(format!("there was no generation {meant} yet"));
+            }
+            return Reply::Answer(Answer::done().with(Header::Generation, meant));
+        }
+        match there {
+            Some((barrier, _)) if barrier.broken => broken(),
+            Some((barrier, _)) if barrier.parties != parties => {
+                let reason = format!("those who wait expect {} parties", barrier.parties);
+                error(Status::Conflict, reason)
+            }
+            Some((barrier, place)) => self.join(asker, place, barrier, out),
+            None => {
+                if let Some(refusal) = self.no_more_objects() {
+                    return Reply::Answer(refusal);
+                }
+                if parties == 1 {
+                    let generation = self.fence(out);
+                    return Reply::Answer(arrived(generation, 0));
+                }
+                if !asker.is_impatient()
+                    && let Some(refusal) = self.no_more_waits()
+                {
+                    return Reply::Answer(refusal);
+                }
+                let generation = self.fence(out);
+                self.emit(&Event::BarrierOpened { name, parties, generation }, out);
+                let Some(place) = self.state.find(Kind::Barrier, name) else { unreachable!() };
+                let barrier = Barrier { parties, generation, broken: false };
+                self.join(asker, place, barrier, out)
+            }
+        }
+    }
+
+    fn barrier(&self, place: u32) -> Option<(Barrier, u32)> {
+        match self.state.object(place) {
+            Some(Object { body: Body::Barrier(barrier), .. }) => Some((*barrier, place)),
+            _ => None,
+        }
+    }
+
+    fn join(&mut self, asker: &Asker, place: u32, barrier: Barrier, out: &mut Output) -> Reply {
+        let index = self.state.object(place).map_or(0, |object| object.waiting);
+        if index + 1 < barrier.parties {
+            if asker.is_impatient() {
+                self.break_barrier(place, out);
+                return Reply::Answer(Answer::plain(Status::TimedOut));
+            }
+            return self.wait(asker, place, 0, Ask::Arrive { index });
+        }
+        while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head()) {
+            let index = match self.waits.get(key).map(|wait| &wait.ask) {
+                Some(Ask::Arrive { index }) => *index,
+                _ => 0,
+            };
+            self.complete(key, arrived(barrier.generation, index), out);
+        }
+        self.dissolve(place, out);
+        Reply::Answer(arrived(barrier.generation, index))
+    }
+
+    /// Nothing is left of a barrier.
+    fn dissolve(&mut self, place: u32, out: &mut Output) {
+        if let Some(name) = self.state.object(place).map(|object| object.name.clone()) {
+            self.emit(&Event::BarrierTripped { name: &name }, out);
+        }
+    }
+
+    /// Somebody went away: all others learn that.
+    pub(super) fn break_barrier(&mut self, place: u32, out: &mut Output) {
+        let Some((Barrier { broken: false, .. }, _)) = self.barrier(place) else { return };
+        if let Some(name) = self.state.object(place).map(|object| object.name.clone()) {
+            self.emit(&Event::BarrierBroken { name: &name }, out);
+        }
+        self.turn_away(place, out);
+    }
+
+    fn turn_away(&mut self, place: u32, out: &mut Output) {
+        while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head()) {
+            let Reply::Answer(answer) = broken() else { unreachable!() };
+            self.complete(key, answer, out);
+        }
+    }
+
+    pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
+        if let Some(place) = self.state.find(Kind::Barrier, name) {
+            self.turn_away(place, out);
+            self.dissolve(place, out);
+        }
+        Reply::Answer(Answer::done())
+    }
+}
+
+fn arrived(generation: u64, index: u32) -> Answer {
+    Answer::done().with(Header::Generation, generation).with(Header::Index, u64::from(index))
+}
+
+fn broken() -> Reply {
+    error(Status::Conflict, "the barrier is broken; RESET makes it usable again")
+}

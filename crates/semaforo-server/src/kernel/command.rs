@@ -1,0 +1,241 @@
+//! What clients ask of the kernel.
+
+use super::Kind;
+use super::session::SessionId;
+
+/// Milliseconds of the kernel's clock, which only grows.
+pub type Millis = u64;
+
+/// A connection, for as long as the server lives: no two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionKey(pub u64);
+
+/// Where an answer goes: a connection, and what the server calls the request there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The connection.
+    pub connection: ConnectionKey,
+    /// The request, in the server's own numbering.
+    pub ticket: u64,
+}
+
+/// A request as the kernel sees it.
+#[derive(Clone, Debug)]
+pub struct Command<'a> {
+    /// The named session that it is for; none: the connection's own.
+    pub session: Option<SessionId>,
+    /// The session's number of it, by which it can be retried.
+    pub retry: Option<Retry>,
+    /// All answers up to this number have arrived.
+    pub acked: Option<u64>,
+    /// How long it may wait; none: for ever.
+    pub timeout: Option<Millis>,
+    /// What is to be done.
+    pub operation: Operation<'a>,
+}
+
+/// What makes a request recognizable when it comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// The session's number of it.
+    pub seq: u64,
+    /// A digest of what it asks for: the same number must not ask for anything else.
+    pub digest: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Operation<'a> {
+    /// Nothing.
+    Ping,
+    /// A session is to begin; the id was drawn by the server.
+    Open {
+        /// Its secret.
+        id: SessionId,
+        /// Its time to live.
+        ttl: Millis,
+        /// What people see of it.
+        label: &'a str,
+    },
+    /// The session is to live on.
+    KeepAlive,
+    /// The session is to end.
+    Close,
+    /// The session's waiting request of that number is to end.
+    Cancel {
+        /// Its number.
+        seq: u64,
+    },
+    /// Something is to be done with an object.
+    Object {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: &'a str,
+        /// What is to be done.
+        verb: Verb<'a>,
+    },
+    /// What is there?
+    List {
+        /// Only this kind.
+        kind: Option<Kind>,
+        /// Only names that begin so.
+        prefix: &'a str,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+/// What can be done with an object, depending on its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb<'a> {
+    /// It is to exist.
+    Create(Settings),
+    /// It is not to exist.
+    Delete,
+    /// What does it look like?
+    Show,
+    /// A hold of so many permits (1 of a lock), or for writing or reading.
+    Acquire(Wish),
+    /// A hold, or part of it, is given back.
+    Release {
+        /// Which; none: the only one.
+        fence: Option<u64>,
+        /// How many permits of it; none: all.
+        permits: Option<u32>,
+    },
+    /// Does this hold exist?
+    Check {
+        /// Which.
+        fence: u64,
+    },
+    /// From writer to reader.
+    Downgrade {
+        /// Which hold; none: the only one.
+        fence: Option<u64>,
+    },
+    /// From only reader to writer.
+    Upgrade {
+        /// Which hold; none: the only one.
+        fence: Option<u64>,
+    },
+    /// Counts a latch down.
+    Down {
+        /// By how much.
+        by: u32,
+    },
+    /// Waits for a latch or an event.
+    Wait,
+    /// Sets an event.
+    Set,
+    /// Resets an event, a barrier, or a latch.
+    Reset {
+        /// To this count; none: to what it began with.
+        count: Option<u32>,
+    },
+    /// Waits for the other parties.
+    Arrive {
+        /// How many there are.
+        parties: u32,
+        /// Which round is meant.
+        generation: Option<u64>,
+    },
+    /// A message for whoever takes it.
+    Put {
+        /// Its bytes.
+        payload: &'a [u8],
+        /// Smaller ones are taken first.
+        priority: i32,
+        /// How long until it can be taken.
+        delay: Millis,
+    },
+    /// A message that is to be taken while its sender waits.
+    Transfer {
+        /// Its bytes.
+        payload: &'a [u8],
+        /// Smaller ones are taken first.
+        priority: i32,
+    },
+    /// The first message.
+    Take {
+        /// It stays out until it is acknowledged.
+        manual: bool,
+    },
+    /// A message is done with.
+    Ack {
+        /// Which.
+        message: u64,
+    },
+    /// A message goes back.
+    Return {
+        /// Which.
+        message: u64,
+        /// How long until it can be taken again.
+        delay: Millis,
+    },
+}
+
+impl Verb<'_> {
+    /// What it is called in a request.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "CREATE",
+            Self::Delete => "DELETE",
+            Self::Show => "SHOW",
+            Self::Acquire(_) => "ACQUIRE",
+            Self::Release { .. } => "RELEASE",
+            Self::Check { .. } => "CHECK",
+            Self::Downgrade { .. } => "DOWNGRADE",
+            Self::Upgrade { .. } => "UPGRADE",
+            Self::Down { .. } => "DOWN",
+            Self::Wait => "WAIT",
+            Self::Set => "SET",
+            Self::Reset { .. } => "RESET",
+            Self::Arrive { .. } => "ARRIVE",
+            Self::Put { .. } => "PUT",
+            Self::Transfer { .. } => "TRANSFER",
+            Self::Take { .. } => "TAKE",
+            Self::Ack { .. } => "ACK",
+            Self::Return { .. } => "RETURN",
+        }
+    }
+}
+
+/// What a holder wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// So many permits of a semaphore; 1 of a lock.
+    Permits(u32),
+    /// To read beside others.
+    Read,
+    /// To write alone.
+    Write,
+}
+
+/// What an object is created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settings {
+    /// A semaphore.
+    Semaphore {
+        /// How many permits there are.
+        permits: u32,
+    },
+    /// A latch.
+    Latch {
+        /// Where it begins.
+        count: u32,
+    },
+    /// An event.
+    Event {
+        /// Whether a set lets only one through.
+        auto: bool,
+        /// Whether it begins set.
+        set: bool,
+    },
+    /// A queue.
+    Queue {
+        /// The most messages; 0: no bound.
+        capacity: u64,
+    },
+}

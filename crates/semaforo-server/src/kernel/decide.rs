@@ -1,0 +1,364 @@
+//! A command comes in: for which session, for the first time or again, and for what.
+
+use semaforo::policy::Permits;
+
+use super::answer::{Answer, Content, Header, Status};
+use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+use super::event::Event;
+use super::gate::Entry;
+use super::session::Owner;
+use super::state::Body;
+use super::view::View;
+use super::{Asker, Kernel, Kind, Output, Reply};
+
+/// How many requests of a session may be numbered and not acknowledged.
+pub(super) const MAX_OUTSTANDING: u64 = 1024;
+
+impl Kernel {
+    /// Decides about a command: its own reply is returned, what else happens is added to `out`.
+    pub fn decide(
+        &mut self,
+        now: Millis,
+        origin: Origin,
+        command: &Command<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        if let Operation::Open { id, ttl, label } = command.operation {
+            return Reply::Answer(self.open(now, id.0, ttl, label, out));
+        }
+        let owner = match command.session {
+            None => {
+                if command.retry.is_some() || command.acked.is_some() {
+                    return senseless("seq and acked need a named session");
+                }
+                Owner::Connection(origin.connection)
+            }
+            Some(id) => match self.state.find_session(id) {
+                None => return error(Status::Gone, "there is no such session (any more)"),
+                Some(place) => {
+                    self.renew(place, now);
+                    Owner::Session(place)
+                }
+            },
+        };
+        let (retry, timeout) = (command.retry, command.timeout);
+        let asker = Asker { now, owner, origin, retry, timeout };
+        if let Owner::Session(place) = owner
+            && let Some(reply) = self.recall(&asker, place, command.acked, out)
+        {
+            return reply;
+        }
+        let reply = self.perform(&asker, &command.operation, out);
+        if let Reply::Answer(answer) = &reply
+            && changes(&command.operation)
+        {
+            self.keep(owner, retry, answer, out);
+        }
+        reply
+    }
+
+    /// Looks whether a session's request has come before.
+    fn recall(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        acked: Option<u64>,
+        out: &mut Output,
+    ) -> Option<Reply> {
+        let session = self.state.session(place)?;
+        if let Some(upto) = acked
+            && upto > session.acked
+        {
+            self.emit(&Event::OutcomesAcknowledged { session: place, upto }, out);
+        }
+        let Retry { seq, digest } = asker.retry?;
+        let session = self.state.session(place)?;
+        if seq <= session.acked {
+            return Some(Reply::Close);
+        }
+        if seq > session.acked.saturating_add(MAX_OUTSTANDING) {
+            let reason = format!("seq {seq} is more than {MAX_OUTSTANDING} above acked");
+            return Some(error(Status::OverLimit, reason));
+        }
+        let other = || Some(error(Status::Conflict, format!("seq {seq} was another request")));
+        if let Some(kept) = session.kept.get(&seq) {
+            if kept.digest != digest {
+                return other();
+            }
+            return Some(Reply::Answer(kept.answer.clone()));
+        }
+        let key = *session.waiting.get(&seq)?;
+        if self.waits.get(key)?.retry.is_some_and(|retry| retry.digest != digest) {
+            return other();
+        }
+        Some(self.reattach(asker, key, out))
+    }
+
+    fn perform(&mut self, asker: &Asker, operation: &Operation<'_>, out: &mut Output) -> Reply {
+        match *operation {
+            Operation::Ping | Operation::Open { .. } => Reply::Answer(Answer::done()),
+            Operation::KeepAlive => match asker.owner {
+                Owner::Session(place) => {
+                    let ttl = self.state.session(place).map_or(0, |session| session.ttl);
+                    Reply::Answer(Answer::done().with(Header::Ttl, ttl))
+                }
+                Owner::Connection(_) => senseless("which session? header session is missing"),
+            },
+            Operation::Close => match asker.owner {
+                Owner::Session(place) => {
+                    self.end_session(place, asker.now, out);
+                    Reply::Answer(Answer::done())
+                }
+                Owner::Connection(_) => senseless("which session? header session is missing"),
+            },
+            Operation::Cancel { seq } => {
+                let Owner::Session(place) = asker.owner else {
+                    return senseless("a seq belongs to a session, but header session is missing");
+                };
+                let waiting =
+                    self.state.session(place).and_then(|session| session.waiting.get(&seq));
+                let Some(key) = waiting.copied() else {
+                    return error(Status::NotFound, format!("no request of seq {seq} waits"));
+                };
+                self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
+                Reply::Answer(Answer::done())
+            }
+            Operation::List { kind, prefix, limit } => {
+                let view = View::List(self.list(kind, prefix, limit));
+                Reply::Answer(Answer::done().containing(Content::View(Box::new(view))))
+            }
+            Operation::Object { kind, name, verb } => self.serve(asker, kind, name, verb, out),
+        }
+    }
+
+    fn serve(
+        &mut self,
+        asker: &Asker,
+        kind: Kind,
+        name: &str,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match (kind, verb) {
+            (_, Verb::Create(settings)) => self.create(kind, name, settings, out),
+            (Kind::Lock, Verb::Acquire(_)) => {
+                self.enter_by_use(asker, kind, name, Wish::Permits(1), out)
+            }
+            (Kind::ReadWriteLock, Verb::Acquire(Wish::Permits(_))) => {
+                senseless("a reader-writer lock has readers and writers, not permits")
+            }
+            (Kind::ReadWriteLock, Verb::Acquire(wish)) => {
+                self.enter_by_use(asker, kind, name, wish, out)
+            }
+            (Kind::Barrier, Verb::Arrive { parties, generation }) => {
+                self.arrive(asker, name, parties, generation, out)
+            }
+            (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(asker, name, out),
+            _ => match self.state.find(kind, name) {
+                Some(place) => self.serve_at(asker, kind, place, verb, out),
+                None => match verb {
+                    Verb::Release { .. } | Verb::Check { .. } if kind.exists_by_use() => {
+                        error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
+                    }
+                    Verb::Downgrade { .. } | Verb::Upgrade { .. } if kind.exists_by_use() => {
+                        error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
+                    }
+                    _ if !understands(kind, verb) => no_such_method(kind, verb),
+                    _ => {
+                        error(Status::NotFound, format!("there is no {} {name:?}", kind.singular()))
+                    }
+                },
+            },
+        }
+    }
+
+    /// Something is to be done with an object that is there.
+    fn serve_at(
+        &mut self,
+        asker: &Asker,
+        kind: Kind,
+        place: u32,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match (kind, verb) {
+            (_, Verb::Show) => match self.view(place) {
+                Some(view) => {
+                    let view = Content::View(Box::new(View::Object(view)));
+                    Reply::Answer(Answer::done().containing(view))
+                }
+                None => error(Status::NotFound, "there is no such object"),
+            },
+            (_, Verb::Delete) if !kind.exists_by_use() => self.delete(place, out),
+            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
+            (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
+                Verb::Release { fence, permits } => self.release(asker, place, fence, permits, out),
+                Verb::Check { fence } => self.check(place, fence),
+                Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
+                    self.downgrade(asker, place, fence, out)
+                }
+                Verb::Upgrade { fence } if kind == Kind::ReadWriteLock => {
+                    self.upgrade(asker, place, fence, out)
+                }
+                _ => no_such_method(kind, verb),
+            },
+            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, place, Entry::Pass, out),
+            (Kind::Latch, Verb::Down { by }) => self.count_down(place, by, out),
+            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(place, count, out),
+            (Kind::Event, Verb::Set) => self.signal(place, true, out),
+            (Kind::Event, Verb::Reset { .. }) => self.signal(place, false, out),
+            (Kind::Queue, Verb::Put { payload, priority, delay }) => {
+                self.put(asker, place, payload, priority, delay, out)
+            }
+            (Kind::Queue, Verb::Transfer { payload, priority }) => {
+                self.transfer(asker, place, payload, priority, out)
+            }
+            (Kind::Queue, Verb::Take { manual }) => self.take(asker, place, manual, out),
+            (Kind::Queue, Verb::Ack { message }) => self.acknowledge(asker, place, message, out),
+            (Kind::Queue, Verb::Return { message, delay }) => {
+                self.give_back(asker, place, message, delay, out)
+            }
+            (kind, verb) => no_such_method(kind, verb),
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Millis,
+        id: u128,
+        ttl: Millis,
+        label: &str,
+        out: &mut Output,
+    ) -> Answer {
+        if self.state.session_count() >= self.limits.sessions {
+            let reason = format!("there are {} sessions already", self.limits.sessions);
+            return Answer::error(Status::OverLimit, reason);
+        }
+        if self.state.find_session(super::SessionId(id)).is_some() {
+            return Answer::error(Status::Conflict, "a session of that id exists");
+        }
+        let place = self.state.free_session_place();
+        self.emit(&Event::SessionOpened { place, id, ttl, label }, out);
+        self.renew(place, now);
+        self.check_later(place);
+        let session = Content::Session(super::SessionId(id));
+        Answer::done().with(Header::Ttl, ttl).containing(session)
+    }
+
+    fn create(&mut self, kind: Kind, name: &str, settings: Settings, out: &mut Output) -> Reply {
+        if kind != settings_kind(settings) {
+            return no_such_method(kind, Verb::Create(settings));
+        }
+        if let Settings::Semaphore { permits } = settings
+            && !(1..=Permits::MAX).contains(&permits)
+        {
+            return senseless(format!("{permits} permits; there can be 1 to {}", Permits::MAX));
+        }
+        if let Some(place) = self.state.find(kind, name) {
+            if self.settings(place) == Some(settings) {
+                return Reply::Answer(Answer::done());
+            }
+            let reason = format!("{} {name:?} exists with other settings", kind.singular());
+            return error(Status::Conflict, reason);
+        }
+        if let Some(refusal) = self.no_more_objects() {
+            return Reply::Answer(refusal);
+        }
+        let place = self.state.free_place(kind);
+        self.emit(&Event::Created { place, name, settings, next: 1 }, out);
+        Reply::Answer(Answer::done())
+    }
+
+    pub(super) fn no_more_objects(&self) -> Option<Answer> {
+        (self.state.object_count() >= self.limits.objects).then(|| {
+            let reason = format!("there are {} objects already", self.limits.objects);
+            Answer::error(Status::OverLimit, reason)
+        })
+    }
+
+    fn settings(&self, place: u32) -> Option<Settings> {
+        match &self.state.object(place)?.body {
+            Body::Gate(gate) => gate.settings().map(|(settings, _)| settings),
+            Body::Queue(messages) => Some(Settings::Queue { capacity: messages.capacity }),
+            Body::Barrier(_) => None,
+        }
+    }
+
+    fn delete(&mut self, place: u32, out: &mut Output) -> Reply {
+        let waiting: Vec<_> = self
+            .waits
+            .iter()
+            .filter_map(|(key, wait)| (wait.place == place).then_some(key))
+            .collect();
+        for key in waiting {
+            let reason = "it was deleted while the request waited";
+            self.complete(key, Answer::error(Status::NotFound, reason), out);
+        }
+        if let Some(messages) = self.state.queue(place) {
+            self.bytes -= messages.bytes();
+            if let Some(due) = messages.alarm {
+                self.due.remove(&(due, place));
+            }
+        }
+        self.emit(&Event::Deleted { place }, out);
+        Reply::Answer(Answer::done())
+    }
+}
+
+/// Whether it changes something, so that doing it twice is not the same as once.
+fn changes(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Ping
+        | Operation::Open { .. }
+        | Operation::KeepAlive
+        | Operation::Close
+        | Operation::Cancel { .. }
+        | Operation::List { .. } => false,
+        Operation::Object { verb, .. } => !matches!(verb, Verb::Show | Verb::Check { .. }),
+    }
+}
+
+fn settings_kind(settings: Settings) -> Kind {
+    match settings {
+        Settings::Semaphore { .. } => Kind::Semaphore,
+        Settings::Latch { .. } => Kind::Latch,
+        Settings::Event { .. } => Kind::Event,
+        Settings::Queue { .. } => Kind::Queue,
+    }
+}
+
+/// Whether objects of that kind have that method.
+#[must_use]
+pub(super) fn understands(kind: Kind, verb: Verb<'_>) -> bool {
+    let made = !kind.exists_by_use();
+    match verb {
+        Verb::Show => true,
+        Verb::Create(_) | Verb::Delete => made,
+        Verb::Acquire(_) | Verb::Release { .. } | Verb::Check { .. } => {
+            matches!(kind, Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock)
+        }
+        Verb::Downgrade { .. } | Verb::Upgrade { .. } => kind == Kind::ReadWriteLock,
+        Verb::Down { .. } => kind == Kind::Latch,
+        Verb::Wait => matches!(kind, Kind::Latch | Kind::Event),
+        Verb::Set => kind == Kind::Event,
+        Verb::Reset { .. } => matches!(kind, Kind::Latch | Kind::Event | Kind::Barrier),
+        Verb::Arrive { .. } => kind == Kind::Barrier,
+        Verb::Put { .. }
+        | Verb::Transfer { .. }
+        | Verb::Take { .. }
+        | Verb::Ack { .. }
+        | Verb::Return { .. } => kind == Kind::Queue,
+    }
+}
+
+fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
+    error(Status::NoSuchMethod, format!("a {} has no method {}", kind.singular(), verb.name()))
+}
+
+pub(super) fn error(status: Status, reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
+    Reply::Answer(Answer::error(status, reason))
+}
+
+pub(super) fn senseless(reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
+    error(Status::Senseless, reason)
+}

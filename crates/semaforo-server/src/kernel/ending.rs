@@ -1,0 +1,242 @@
+//! Waiting that ends without a grant, and those who come and go.
+
+use hashbrown::HashMap;
+
+use super::answer::{Answer, Status};
+use super::command::{ConnectionKey, Millis, Origin};
+use super::event::Event;
+use super::gate::Give;
+use super::session::{Belongings, Owner};
+use super::state::Body;
+use super::waits::{Ask, List, Wait};
+use super::{Asker, Kernel, Output, Reply, WaitKey};
+
+impl Kernel {
+    /// Ends a waiting request as if its time were up. Whether there was one.
+    pub fn cancel(&mut self, now: Millis, key: WaitKey, origin: Origin, out: &mut Output) -> bool {
+        let waits = self.waits.get(key.0).is_some_and(|wait| wait.origin == Some(origin));
+        if waits {
+            self.withdraw(key.0, Some(Answer::plain(Status::TimedOut)), now, out);
+        }
+        waits
+    }
+
+    /// Takes somebody out of the line, and lets through those whom it was holding up.
+    pub(super) fn withdraw(
+        &mut self,
+        key: u32,
+        answer: Option<Answer>,
+        now: Millis,
+        out: &mut Output,
+    ) {
+        if let Some(place) = self.step_aside(key, answer, out) {
+            self.pump(place, now, out);
+        }
+    }
+
+    /// Takes somebody out of the line. Says where: others may have been held up there.
+    fn step_aside(&mut self, key: u32, answer: Option<Answer>, out: &mut Output) -> Option<u32> {
+        let (wait, origin) = self.leave(key)?;
+        if let (Some(origin), Some(answer)) = (origin, answer) {
+            out.answers.push((origin, answer));
+        }
+        match wait.ask {
+            Ask::Arrive { .. } => self.break_barrier(wait.place, out),
+            Ask::Transfer { number, priority } => {
+                self.withdraw_message(wait.place, number, priority);
+            }
+            Ask::Enter(_) | Ask::Put { .. } | Ask::Take { .. } => {}
+        }
+        Some(wait.place)
+    }
+
+    /// Lets happen what can happen now.
+    fn pump(&mut self, place: u32, now: Millis, out: &mut Output) {
+        match self.state.object(place).map(|object| &object.body) {
+            Some(Body::Gate(_)) => self.pump_gate(place, None, out),
+            Some(Body::Queue(_)) => self.pump_queue(place, now, out),
+            Some(Body::Barrier(_)) | None => {}
+        }
+    }
+
+    /// A connection is gone: what it had is released, and it waits for nothing any more. What a named session waits for and can
+    /// ask for again keeps its place.
+    pub fn disconnected(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.end_waits(now, key, None, out);
+        if let Some(connection) = self.state.remove_connection(key) {
+            let places = self.places(&connection.belongings);
+            let given_up = self.state.give_up(&connection.belongings);
+            debug_assert_eq!(given_up, Ok(()));
+            self.pump_all(places, now, out);
+        }
+    }
+
+    fn end_waits(
+        &mut self,
+        now: Millis,
+        key: ConnectionKey,
+        answer: Option<&Answer>,
+        out: &mut Output,
+    ) {
+        let waits = self.waits_of(key);
+        let mut places = Vec::with_capacity(waits.len());
+        for wait in waits {
+            let retryable = self.waits.get(wait).is_some_and(|wait| {
+                matches!(wait.owner, Owner::Session(_)) && wait.retry.is_some()
+            });
+            if retryable {
+                self.detach(wait);
+                self.waits.set_deadline(wait, None);
+                places.extend(self.fall_asleep(wait));
+            } else {
+                places.extend(self.step_aside(wait, answer.cloned(), out));
+            }
+        }
+        self.pump_each(places, now, out);
+    }
+
+    /// Lets happen what can happen now that several have made way: none of them gets what another one of them leaves.
+    fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
+        for place in places {
+            self.pump(place, now, out);
+        }
+    }
+
+    /// A connection has half closed: it waits for nothing any more, but keeps what it has until it is gone.
+    pub fn half_closed(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.end_waits(now, key, Some(&Answer::plain(Status::TimedOut)), out);
+    }
+
+    /// A connection does not read what it is sent: it is passed over until it does.
+    pub fn pause(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.state.connection_mut(key).paused = true;
+        let waits = self.waits_of(key);
+        let places = waits.into_iter().filter_map(|wait| self.fall_asleep(wait)).collect();
+        self.pump_each(places, now, out);
+    }
+
+    /// A connection reads again.
+    pub fn resume(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.state.connection_mut(key).paused = false;
+        for wait in self.waits_of(key) {
+            self.wake(wait, now, out);
+        }
+        self.state.tidy_connection(key);
+    }
+
+    fn waits_of(&self, key: ConnectionKey) -> Vec<u32> {
+        let head = self.state.connection(key).and_then(|other| other.waits.head());
+        self.waits.all(head, List::Connection)
+    }
+
+    /// Passes somebody over from now on. Says where: others may have been held up there. One whose answer is only that
+    /// something has happened is not passed over: it can be told later.
+    pub(super) fn fall_asleep(&mut self, key: u32) -> Option<u32> {
+        let wait = self.waits.get_mut(key)?;
+        if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
+            return None;
+        }
+        wait.dormant = true;
+        let (place, lane) = (wait.place, usize::from(wait.lane));
+        if let Some(object) = self.state.object_mut(place) {
+            self.waits.unlink(&mut object.lines[lane], List::Object, key);
+        }
+        Some(place)
+    }
+
+    /// Lets somebody stand in its place again.
+    fn wake(&mut self, key: u32, now: Millis, out: &mut Output) {
+        let Some(wait) = self.waits.get_mut(key) else { return };
+        if !wait.dormant {
+            return;
+        }
+        wait.dormant = false;
+        let (place, lane) = (wait.place, usize::from(wait.lane));
+        if let Some(object) = self.state.object_mut(place) {
+            self.waits.push_in_order(&mut object.lines[lane], List::Object, key);
+        }
+        self.pump(place, now, out);
+    }
+
+    /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
+    /// if it is still there: every request is answered.
+    pub(super) fn reattach(&mut self, asker: &Asker, key: u32, out: &mut Output) -> Reply {
+        if let Some(before) = self.waits.get(key).and_then(|wait| wait.origin) {
+            let reason = "the same seq came again, and is answered there";
+            out.answers.push((before, Answer::error(Status::Conflict, reason)));
+        }
+        self.attach(key, asker.origin);
+        let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
+        self.waits.set_deadline(key, deadline);
+        if !self.state.is_paused(asker.origin.connection) {
+            self.wake(key, asker.now, out);
+        } else if let Some(place) = self.fall_asleep(key) {
+            self.pump(place, asker.now, out);
+        }
+        if asker.is_impatient() {
+            let waits = |wait: &Wait| wait.origin == Some(asker.origin);
+            if self.waits.get(key).is_some_and(waits) {
+                self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
+            }
+        }
+        Reply::Waits(WaitKey(key))
+    }
+
+    /// A session is over.
+    pub(super) fn end_session(&mut self, place: u32, now: Millis, out: &mut Output) {
+        let head = self.state.session(place).and_then(|session| session.waits.head());
+        let mut left = Vec::new();
+        for wait in self.waits.all(head, List::Session) {
+            let gone = Answer::error(Status::Gone, "the session has ended");
+            left.extend(self.step_aside(wait, Some(gone), out));
+        }
+        self.pump_each(left, now, out);
+        let Some(session) = self.state.session(place) else { return };
+        let places = self.places(&session.belongings);
+        if let Some(check) = session.check {
+            self.session_checks.remove(&(check, place));
+        }
+        self.emit(&Event::SessionEnded { place }, out);
+        self.pump_all(places, now, out);
+    }
+
+    /// Where somebody's belongings are from, and what giving them back means there.
+    fn places(&self, belongings: &Belongings) -> Vec<(u32, Option<Give>)> {
+        let mut places: Vec<(u32, Option<Give>)> = Vec::new();
+        let mut known = HashMap::new();
+        for hold in belongings.holds().iter().filter_map(|fence| self.state.hold(*fence)) {
+            let given = Some(Give::back(hold.wish));
+            let place = *known.entry(hold.place).or_insert_with(|| {
+                places.push((hold.place, given));
+                places.len() - 1
+            });
+            // The end of a write is what lets readers in.
+            if given == Some(Give::Write) {
+                places[place].1 = given;
+            }
+        }
+        let mut queues: Vec<_> = belongings.messages().iter().map(|(queue, _)| *queue).collect();
+        queues.dedup();
+        places.extend(queues.into_iter().map(|queue| (queue, None)));
+        places
+    }
+
+    fn pump_all(&mut self, places: Vec<(u32, Option<Give>)>, now: Millis, out: &mut Output) {
+        for (place, given) in places {
+            match self.state.object(place).map(|object| &object.body) {
+                Some(Body::Gate(_)) => self.pump_gate(place, given, out),
+                _ => self.pump(place, now, out),
+            }
+        }
+    }
+
+    /// The server stops: nobody waits any more.
+    pub fn stop(&mut self, out: &mut Output) {
+        let waiting: Vec<_> = self.waits.iter().map(|(key, _)| key).collect();
+        for key in waiting {
+            if let Some((_, Some(origin))) = self.leave(key) {
+                out.answers.push((origin, Answer::error(Status::Stopping, "shutting down")));
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What has happened, as it is written to the journal.
+//!
+//! An event is a number and its fields, one after another, without a length: a batch of them is read
+//! from beginning to end. Numbers of events are never used for anything else again.
+
+use super::answer::Answer;
+use super::codec::{BadEvent, Reader, put_bytes, put_number, put_signed};
+use super::command::{Millis, Settings, Wish};
+use super::kind::Kind;
+
+/// Something that has happened. Folded in their order, events give the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// No fence below this one will be given out after a restart.
+    FencesReserved { below: u64 },
+    /// An object was created in this place. `next` is the number of a queue's next message.
+    Created { place: u32, name: &'a str, settings: Settings, next: u64 },
+    /// An object was deleted, and all holds of it.
+    Deleted { place: u32 },
+    /// A session began in this place.
+    SessionOpened { place: u32, id: u128, ttl: Millis, label: &'a str },
+    /// A session ended: its holds are released, and its messages back.
+    SessionEnded { place: u32 },
+    /// A session holds something. The object exists from now on if it exists by use.
+    Granted { session: u32, fence: u64, kind: Kind, name: &'a str, wish: Wish },
+    /// A hold is over, or smaller than it was.
+    Released { fence: u64, permits: u32 },
+    /// A hold for writing became one for reading, or the other way round with a new fence.
+    Converted { fence: u64, into: u64, wish: Wish },
+    /// A latch or an event has another state.
+    Counted { place: u32, count: u64 },
+    /// Somebody waits at a barrier that did not exist.
+    BarrierOpened { name: &'a str, parties: u32, generation: u64 },
+    /// All parties have arrived, or it was reset: nothing is left of it.
+    BarrierTripped { name: &'a str },
+    /// A party went away.
+    BarrierBroken { name: &'a str },
+    /// A message is in its place, to be taken when it is due.
+    Put { place: u32, number: u64, priority: i32, due: Millis, deliveries: u32, payload: &'a [u8] },
+    /// A message was taken: for good, or until the session acknowledges it.
+    Taken { place: u32, number: u64, priority: i32, by: Option<u32> },
+    /// A message that was out is back, or will be then.
+    Returned { place: u32, number: u64, due: Option<Millis> },
+    /// A message that was out is done with.
+    Acknowledged { place: u32, number: u64 },
+    /// A session can ask for this answer again.
+    OutcomeKept { session: u32, seq: u64, digest: u64, answer: Answer },
+    /// A session knows all answers up to this one.
+    OutcomesAcknowledged { session: u32, upto: u64 },
+}
+
+mod tag {
+    pub(super) const FENCES_RESERVED: u8 = 1;
+    pub(super) const CREATED: u8 = 2;
+    pub(super) const DELETED: u8 = 3;
+    pub(super) const SESSION_OPENED: u8 = 4;
+    pub(super) const SESSION_ENDED: u8 = 5;
+    pub(super) const GRANTED: u8 = 6;
+    pub(super) const RELEASED: u8 = 7;
+    pub(super) const CONVERTED: u8 = 8;
+    pub(super) const COUNTED: u8 = 9;
+    pub(super) const BARRIER_OPENED: u8 = 10;
+    pub(super) const BARRIER_TRIPPED: u8 = 11;
+    pub(super) const BARRIER_BROKEN: u8 = 12;
+    pub(super) const PUT: u8 = 13;
+    pub(super) const TAKEN: u8 = 14;
+    pub(super) const TAKEN_BY: u8 = 15;
+    pub(super) const RETURNED: u8 = 16;
+    pub(super) const ACKNOWLEDGED: u8 = 17;
+    pub(super) const OUTCOME_KEPT: u8 = 18;
+    pub(super) const OUTCOMES_ACKNOWLEDGED: u8 = 19;
+}
+
+impl<'a> Event<'a> {
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::FencesReserved { below } => numbers(out, tag::FENCES_RESERVED, &[*below]),
+            Self::Created { place, name, settings, next } => {
+                numbers(out, tag::CREATED, &[u64::from(*place)]);
+                put_bytes(out, name.as_bytes());
+                put_settings(out, settings);
+                put_number(out, *next);
+            }
+            Self::Deleted { place } => numbers(out, tag::DELETED, &[u64::from(*place)]),
+            Self::SessionOpened { place, id, ttl, label } => {
+                numbers(out, tag::SESSION_OPENED, &[u64::from(*place)]);
+                out.extend_from_slice(&id.to_le_bytes());
+                put_number(out, *ttl);
+                put_bytes(out, label.as_bytes());
+            }
+            Self::SessionEnded { place } => numbers(out, tag::SESSION_ENDED, &[u64::from(*place)]),
+            Self::Granted { session, fence, kind, name, wish } => {
+                numbers(out, tag::GRANTED, &[u64::from(*session), *fence]);
+                out.push(*kind as u8);
+                put_bytes(out, name.as_bytes());
+                put_wish(out, *wish);
+            }
+            Self::Released { fence, permits } => {
+                numbers(out, tag::RELEASED, &[*fence, u64::from(*permits)]);
+            }
+            Self::Converted { fence, into, wish } => {
+                numbers(out, tag::CONVERTED, &[*fence, *into]);
+                put_wish(out, *wish);
+            }
+            Self::Counted { place, count } => {
+                numbers(out, tag::COUNTED, &[u64::from(*place), *count]);
+            }
+            Self::BarrierOpened { name, parties, generation } => {
+                numbers(out, tag::BARRIER_OPENED, &[u64::from(*parties), *generation]);
+                put_bytes(out, name.as_bytes());
+            }
+            Self::BarrierTripped { name } => named(out, tag::BARRIER_TRIPPED, name),
+            Self::BarrierBroken { name } => named(out, tag::BARRIER_BROKEN, name),
+            Self::Put { place, number, priority, due, deliveries, payload } => {
+                numbers(out, tag::PUT, &[u64::from(*place), *number]);
+                put_signed(out, i64::from(*priority));
+                put_number(out, *due);
+                put_number(out, u64::from(*deliveries));
+                put_bytes(out, payload);
+            }
+            Self::Taken { place, number, priority, by } => {
+                let tag = if by.is_some() { tag::TAKEN_BY } else { tag::TAKEN };
+                numbers(out, tag, &[u64::from(*place), *number]);
+                put_signed(out, i64::from(*priority));
+                if let Some(session) = by {
+                    put_number(out, u64::from(*session));
+                }
+            }
+            Self::Returned { place, number, due } => {
+                let due = due.unwrap_or(0);
+                numbers(out, tag::RETURNED, &[u64::from(*place), *number, due]);
+            }
+            Self::Acknowledged { place, number } => {
+                numbers(out, tag::ACKNOWLEDGED, &[u64::from(*place), *number]);
+            }
+            Self::OutcomeKept { session, seq, digest, answer } => {
+                numbers(out, tag::OUTCOME_KEPT, &[u64::from(*session), *seq]);
+                out.extend_from_slice(&digest.to_le_bytes());
+                answer.encode(out);
+            }
+            Self::OutcomesAcknowledged { session, upto } => {
+                numbers(out, tag::OUTCOMES_ACKNOWLEDGED, &[u64::from(*session), *upto]);
+            }
+        }
+    }
+
+    /// Reads the next one.
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, BadEvent> {
+        Ok(match reader.byte()? {
+            tag::FENCES_RESERVED => Self::FencesReserved { below: reader.number()? },
+            tag::CREATED => Self::Created {
+                place: reader.small()?,
+                name: reader.text()?,
+                settings: settings(reader)?,
+                next: reader.number()?,
+            },
+            tag::DELETED => Self::Deleted { place: reader.small()? },
+            tag::SESSION_OPENED => Self::SessionOpened {
+                place: reader.small()?,
+                id: reader.wide()?,
+                ttl: reader.number()?,
+                label: reader.text()?,
+            },
+            tag::SESSION_ENDED => Self::SessionEnded { place: reader.small()? },
+            tag::GRANTED => Self::Granted {
+                session: reader.small()?,
+                fence: reader.number()?,
+                kind: kind(reader)?,
+                name: reader.text()?,
+                wish: wish(reader)?,
+            },
+            tag::RELEASED => Self::Released { fence: reader.number()?, permits: reader.small()? },
+            tag::CONVERTED => Self::Converted {
+                fence: reader.number()?,
+                into: reader.number()?,
+                wish: wish(reader)?,
+            },
+            tag::COUNTED => Self::Counted { place: reader.small()?, count: reader.number()? },
+            tag::BARRIER_OPENED => Self::BarrierOpened {
+                parties: reader.small()?,
+                generation: reader.number()?,
+                name: reader.text()?,
+            },
+            tag::BARRIER_TRIPPED => Self::BarrierTripped { name: reader.text()? },
+            tag::BARRIER_BROKEN => Self::BarrierBroken { name: reader.text()? },
+            tag::PUT => Self::Put {
+                place: reader.small()?,
+                number: reader.number()?,
+                priority: priority(reader)?,
+                due: reader.number()?,
+                deliveries: reader.small()?,
+                payload: reader.bytes()?,
+            },
+            tag::TAKEN => Self::Taken {
+                place: reader.small()?,
+                number: reader.number()?,
+                priority: priority(reader)?,
+                by: None,
+            },
+            tag::TAKEN_BY => Self::Taken {
+                place: reader.small()?,
+                number: reader.number()?,
+                priority: priority(reader)?,
+                by: Some(reader.small()?),
+            },
+            tag::RETURNED => Self::Returned {
+                place: reader.small()?,
+                number: reader.number()?,
+                due: Some(reader.number()?).filter(|due| *due != 0),
+            },
+            tag::ACKNOWLEDGED => {
+                Self::Acknowledged { place: reader.small()?, number: reader.number()? }
+            }
+            tag::OUTCOME_KEPT => Self::OutcomeKept {
+                session: reader.small()?,
+                seq: reader.number()?,
+                digest: digest(reader)?,
+                answer: Answer::decode(reader)?,
+            },
+            tag::OUTCOMES_ACKNOWLEDGED => {
+                Self::OutcomesAcknowledged { session: reader.small()?, upto: reader.number()? }
+            }
+            unknown => return Err(BadEvent::new(format!("its number is {unknown}"))),
+        })
+    }
+}
+
+fn numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    for number in numbers {
+        put_number(out, *number);
+    }
+}
+
+fn named(out: &mut Vec<u8>, tag: u8, name: &str) {
+    out.push(tag);
+    put_bytes(out, name.as_bytes());
+}
+
+fn put_wish(out: &mut Vec<u8>, wish: Wish) {
+    match wish {
+        Wish::Permits(permits) => numbers(out, 0, &[u64::from(permits)]),
+        Wish::Read => out.push(1),
+        Wish::Write => out.push(2),
+    }
+}
+
+fn wish(reader: &mut Reader<'_>) -> Result<Wish, BadEvent> {
+    Ok(match reader.byte()? {
+        0 => Wish::Permits(reader.small()?),
+        1 => Wish::Read,
+        2 => Wish::Write,
+        unknown => return Err(BadEvent::new(format!("a wish of number {unknown}"))),
+    })
+}
+
+fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
+    match settings {
+        Settings::Semaphore { permits } => numbers(out, 0, &[u64::from(*permits)]),
+        Settings::Latch { count } => numbers(out, 1, &[u64::from(*count)]),
+        Settings::Event { auto, set } => out.extend([2, u8::from(*auto), u8::from(*set)]),
+        Settings::Queue { capacity } => numbers(out, 3, &[*capacity]),
+    }
+}
+
+fn settings(reader: &mut Reader<'_>) -> Result<Settings, BadEvent> {
+    Ok(match reader.byte()? {
+        0 => Settings::Semaphore { permits: reader.small()? },
+        1 => Settings::Latch { count: reader.small()? },
+        2 => Settings::Event { auto: reader.flag()?, set: reader.flag()? },
+        3 => Settings::Queue { capacity: reader.number()? },
+        unknown => return Err(BadEvent::new(format!("settings of number {unknown}"))),
+    })
+}
+
+fn kind(reader: &mut Reader<'_>) -> Result<Kind, BadEvent> {
+    let number = reader.byte()?;
+    Kind::from_number(number).ok_or_else(|| BadEvent::new(format!("a kind of number {number}")))
+}
+
+fn priority(reader: &mut Reader<'_>) -> Result<i32, BadEvent> {
+    let number = reader.signed()?;
+    i32::try_from(number).map_err(|_| BadEvent::new(format!("a priority of {number}")))
+}
+
+fn digest(reader: &mut Reader<'_>) -> Result<u64, BadEvent> {
+    let mut bytes = [0; 8];
+    for byte in &mut bytes {
+        *byte = reader.byte()?;
+    }
+    Ok(u64::from_le_bytes(bytes))
+}

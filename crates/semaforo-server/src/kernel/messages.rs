@@ -1,0 +1,248 @@
+//! The messages of a queue: each has its place, and finds it again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::command::Millis;
+use super::session::Owner;
+
+/// A queue that has grown beyond so many places gives the memory back when it is empty.
+const KEPT_PLACES: usize = 1024;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    pub(super) number: u64,
+    pub(super) priority: i32,
+    /// When it can be taken; 0: always could.
+    pub(super) due: Millis,
+    /// How often it was taken by named sessions.
+    pub(super) deliveries: u32,
+    /// How often it was lent to connections since the server started. Not journaled.
+    pub(super) lent: u32,
+    pub(super) payload: Arc<[u8]>,
+    /// The waiting request of who transfers it. Such a message is not journaled.
+    pub(super) sender: Option<u32>,
+}
+
+impl Message {
+    /// How often it was taken.
+    pub(super) fn takes(&self) -> u32 {
+        self.deliveries.saturating_add(self.lent)
+    }
+}
+
+/// The messages of one queue.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    pub(super) capacity: u64,
+    /// Above the numbers of all messages that the journal has known.
+    pub(super) next: u64,
+    /// Above the numbers of all messages, also of those that were only transferred. Not journaled.
+    beyond: u64,
+    /// What can be taken: by priority, then by number.
+    ready: BTreeMap<i32, VecDeque<Message>>,
+    ready_count: usize,
+    /// What cannot be taken yet, by number; and in the order of time.
+    delayed: BTreeMap<u64, Message>,
+    due: BTreeSet<(Millis, u64)>,
+    /// What is out to be acknowledged, by number.
+    out: HashMap<u64, (Message, Owner)>,
+    /// How many bytes all of them have.
+    bytes: u64,
+    /// When the kernel will look for messages that are due. Not journaled.
+    pub(super) alarm: Option<Millis>,
+}
+
+impl Messages {
+    pub(super) fn new(capacity: u64, next: u64) -> Self {
+        Self {
+            capacity,
+            next,
+            beyond: next,
+            ready: BTreeMap::new(),
+            ready_count: 0,
+            delayed: BTreeMap::new(),
+            due: BTreeSet::new(),
+            out: HashMap::new(),
+            bytes: 0,
+            alarm: None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ready_count + self.delayed.len() + self.out.len()
+    }
+
+    /// The number that the next message gets.
+    pub(super) fn next_number(&self) -> u64 {
+        self.beyond.max(self.next)
+    }
+
+    pub(super) fn ready(&self) -> usize {
+        self.ready_count
+    }
+
+    pub(super) fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+
+    pub(super) fn out(&self) -> usize {
+        self.out.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.capacity != 0 && self.len() as u64 >= self.capacity
+    }
+
+    /// Puts a message in its place: among the ready ones, or among those that wait for their time.
+    pub(super) fn insert(&mut self, message: Message) {
+        if message.sender.is_none() {
+            self.next = self.next.max(message.number + 1);
+        }
+        self.beyond = self.beyond.max(message.number + 1);
+        self.bytes += message.payload.len() as u64;
+        self.place(message);
+    }
+
+    /// Whether a message of that number is here, in its place or out.
+    pub(super) fn contains(&self, number: u64, priority: i32) -> bool {
+        let ready = self.ready.get(&priority).is_some_and(|lane| {
+            lane.back().is_some_and(|last| last.number >= number)
+                && lane.binary_search_by_key(&number, |message| message.number).is_ok()
+        });
+        ready || self.delayed.contains_key(&number) || self.out.contains_key(&number)
+    }
+
+    fn place(&mut self, message: Message) {
+        if message.due == 0 {
+            self.make_ready(message);
+        } else {
+            self.due.insert((message.due, message.number));
+            self.delayed.insert(message.number, message);
+        }
+    }
+
+    fn make_ready(&mut self, message: Message) {
+        self.ready_count += 1;
+        let lane = self.ready.entry(message.priority).or_default();
+        if lane.back().is_none_or(|last| last.number < message.number) {
+            lane.push_back(message);
+        } else {
+            let place = lane.partition_point(|other| other.number < message.number);
+            lane.insert(place, message);
+        }
+    }
+
+    /// The first message that can be taken.
+    pub(super) fn first(&self) -> Option<&Message> {
+        self.ready.values().find_map(VecDeque::front)
+    }
+
+    /// Takes a message out of its place.
+    pub(super) fn remove(&mut self, number: u64, priority: i32) -> Option<Message> {
+        let message = match self.remove_ready(number, priority) {
+            Some(message) => message,
+            None => {
+                let message = self.delayed.remove(&number)?;
+                self.due.remove(&(message.due, number));
+                message
+            }
+        };
+        self.bytes -= message.payload.len() as u64;
+        Some(message)
+    }
+
+    fn remove_ready(&mut self, number: u64, priority: i32) -> Option<Message> {
+        let lane = self.ready.get_mut(&priority)?;
+        let message = match lane.front() {
+            Some(front) if front.number == number => lane.pop_front()?,
+            _ => {
+                let place = lane.binary_search_by_key(&number, |message| message.number).ok()?;
+                lane.remove(place)?
+            }
+        };
+        self.ready_count -= 1;
+        if lane.is_empty() && (priority != 0 || lane.capacity() > KEPT_PLACES) {
+            self.ready.remove(&priority);
+        }
+        Some(message)
+    }
+
+    /// Gives a message to an owner until it is acknowledged or returned.
+    pub(super) fn lend(&mut self, number: u64, priority: i32, owner: Owner) -> Option<&Message> {
+        let mut message = self.remove(number, priority)?;
+        match owner {
+            Owner::Connection(_) => message.lent = message.lent.saturating_add(1),
+            Owner::Session(_) => message.deliveries = message.deliveries.saturating_add(1),
+        }
+        self.bytes += message.payload.len() as u64;
+        self.out.insert(number, (message, owner));
+        self.out.get(&number).map(|(message, _)| message)
+    }
+
+    pub(super) fn lent(&self, number: u64) -> Option<&Message> {
+        self.out.get(&number).map(|(message, _)| message)
+    }
+
+    pub(super) fn borrower(&self, number: u64) -> Option<Owner> {
+        self.out.get(&number).map(|(_, owner)| *owner)
+    }
+
+    /// Ends a loan: the message is gone.
+    pub(super) fn settle(&mut self, number: u64) -> Option<Message> {
+        let (message, _) = self.out.remove(&number)?;
+        self.bytes -= message.payload.len() as u64;
+        Some(message)
+    }
+
+    /// Ends a loan: the message is back in its place, or will be at a new time.
+    pub(super) fn give_back(&mut self, number: u64, due: Option<Millis>) {
+        let Some((mut message, _)) = self.out.remove(&number) else { return };
+        match due {
+            None => self.make_ready(message),
+            Some(due) => {
+                message.due = due;
+                self.place(message);
+            }
+        }
+    }
+
+    /// Lets those whose time has come take their places.
+    pub(super) fn promote(&mut self, now: Millis) {
+        while let Some((due, number)) = self.due.first().copied()
+            && due <= now
+        {
+            self.due.pop_first();
+            if let Some(message) = self.delayed.remove(&number) {
+                self.make_ready(message);
+            }
+        }
+    }
+
+    /// When the next one's time will have come.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// All messages that the journal knows, in the order of their numbers, with the session that they
+    /// are out to.
+    pub(super) fn journaled(&self) -> Vec<(&Message, Option<u32>)> {
+        let inside = self.ready.values().flatten().chain(self.delayed.values());
+        let inside = inside.map(|message| (message, None));
+        let out = self.out.values().map(|(message, owner)| match owner {
+            Owner::Session(session) => (message, Some(*session)),
+            Owner::Connection(_) => (message, None),
+        });
+        let mut all: Vec<_> =
+            inside.chain(out).filter(|(message, _)| message.sender.is_none()).collect();
+        all.sort_unstable_by_key(|(message, _)| message.number);
+        all
+    }
+}

@@ -1,0 +1,353 @@
+//! Queues: messages for whoever comes first, and takers for whatever comes first.
+
+use std::sync::Arc;
+
+use super::answer::{Answer, Content, Header, Parcel, Status};
+use super::command::Millis;
+use super::decide::error;
+use super::event::Event;
+use super::messages::{Message, Messages};
+use super::session::Owner;
+use super::state::{Body, Object};
+use super::waits::Ask;
+use super::{Asker, Kernel, Output, Reply};
+
+/// Takers wait in this line.
+const TAKERS: usize = 0;
+/// Those who wait for space wait in this one.
+const PUTTERS: usize = 1;
+
+impl Kernel {
+    pub(super) fn put(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        payload: &[u8],
+        priority: i32,
+        delay: Millis,
+        out: &mut Output,
+    ) -> Reply {
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        else {
+            return error(Status::NotFound, "there is no such queue");
+        };
+        if let Some(refusal) = self.no_room(messages, payload) {
+            return Reply::Answer(refusal);
+        }
+        if messages.is_full() || !lines[PUTTERS].is_empty() {
+            if asker.is_impatient() {
+                return Reply::Answer(Answer::plain(Status::TimedOut));
+            }
+            let ask = Ask::Put { payload: Arc::from(payload), priority, delay };
+            let reply = self.wait(asker, place, PUTTERS, ask);
+            if let Reply::Waits(_) = reply {
+                self.bytes += payload.len() as u64;
+            }
+            return reply;
+        }
+        let number = self.insert(place, payload, priority, delay, asker.now, out);
+        self.pump_queue(place, asker.now, out);
+        Reply::Answer(Answer::done().with(Header::Message, number))
+    }
+
+    fn no_room(&self, messages: &Messages, payload: &[u8]) -> Option<Answer> {
+        if self.bytes + payload.len() as u64 > self.limits.bytes {
+            let reason = format!("all queues together have {} bytes", self.limits.bytes);
+            return Some(Answer::error(Status::NoSpace, reason));
+        }
+        if messages.len() >= self.limits.messages {
+            let reason = format!("the queue has {} messages", self.limits.messages);
+            return Some(Answer::error(Status::NoSpace, reason));
+        }
+        None
+    }
+
+    /// A message is the queue's from now on.
+    fn insert(
+        &mut self,
+        place: u32,
+        payload: &[u8],
+        priority: i32,
+        delay: Millis,
+        now: Millis,
+        out: &mut Output,
+    ) -> u64 {
+        let number = self.state.queue(place).map_or(0, Messages::next_number);
+        let due = if delay == 0 { 0 } else { now.saturating_add(delay) };
+        self.emit(&Event::Put { place, number, priority, due, deliveries: 0, payload }, out);
+        self.bytes += payload.len() as u64;
+        if due != 0 {
+            self.schedule(place);
+        }
+        number
+    }
+
+    /// Sees to it that the queue is looked at when its next message is due.
+    pub(super) fn schedule(&mut self, place: u32) {
+        let Ok(messages) = self.state.queue_mut(place) else { return };
+        let next = messages.next_due();
+        let planned = std::mem::replace(&mut messages.alarm, next);
+        if let Some(due) = planned {
+            self.due.remove(&(due, place));
+        }
+        if let Some(due) = next {
+            self.due.insert((due, place));
+        }
+    }
+
+    pub(super) fn transfer(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        payload: &[u8],
+        priority: i32,
+        out: &mut Output,
+    ) -> Reply {
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        else {
+            return error(Status::NotFound, "there is no such queue");
+        };
+        if let Some(refusal) = self.no_room(messages, payload) {
+            return Reply::Answer(refusal);
+        }
+        // Takers wait only if there is nothing to take: then this message is the first.
+        if asker.is_impatient() && lines[TAKERS].is_empty() {
+            return Reply::Answer(Answer::plain(Status::TimedOut));
+        }
+        let number = messages.next_number();
+        let reply = self.wait(asker, place, PUTTERS, Ask::Transfer { number, priority });
+        let Reply::Waits(key) = reply else { return reply };
+        let message = Message {
+            number,
+            priority,
+            due: 0,
+            deliveries: 0,
+            lent: 0,
+            payload: Arc::from(payload),
+            sender: Some(key.0),
+        };
+        self.bytes += payload.len() as u64;
+        if let Ok(messages) = self.state.queue_mut(place) {
+            messages.insert(message);
+        }
+        self.pump_queue(place, asker.now, out);
+        reply
+    }
+
+    pub(super) fn take(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        manual: bool,
+        out: &mut Output,
+    ) -> Reply {
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        else {
+            return error(Status::NotFound, "there is no such queue");
+        };
+        if lines[TAKERS].is_empty() && messages.ready() > 0 {
+            let kept = asker.retry.is_some();
+            let answer = self.hand_over(place, asker.owner, manual, kept, out);
+            if self.state.object(place).is_some_and(|object| !object.lines[PUTTERS].is_empty()) {
+                self.pump_queue(place, asker.now, out);
+            }
+            return Reply::Answer(answer);
+        }
+        if asker.is_impatient() {
+            return Reply::Answer(Answer::plain(Status::TimedOut));
+        }
+        self.wait(asker, place, TAKERS, Ask::Take { manual })
+    }
+
+    /// Gives the first message, which there is, to a taker.
+    fn hand_over(
+        &mut self,
+        place: u32,
+        owner: Owner,
+        manual: bool,
+        kept: bool,
+        out: &mut Output,
+    ) -> Answer {
+        let incarnation = self.state.object(place).map_or(0, |object| object.incarnation);
+        let Some(message) = self.state.queue(place).and_then(Messages::first) else {
+            unreachable!("there is a message to hand over");
+        };
+        let (number, priority, sender) = (message.number, message.priority, message.sender);
+        let payload = Arc::clone(&message.payload);
+        let takes = message.takes();
+        let answer = Answer::done()
+            .with(Header::Message, number)
+            .with(Header::Deliveries, u64::from(takes) + 1);
+        if manual {
+            match owner {
+                Owner::Session(session) if sender.is_none() => {
+                    self.emit(&Event::Taken { place, number, priority, by: Some(session) }, out);
+                }
+                _ => {
+                    let lent = self.state.lend(place, number, priority, owner);
+                    debug_assert_eq!(lent, Ok(()));
+                }
+            }
+            return answer.containing(Content::Message(payload));
+        }
+        self.bytes -= payload.len() as u64;
+        match sender {
+            None => self.emit(&Event::Taken { place, number, priority, by: None }, out),
+            Some(sender) => {
+                if let Ok(messages) = self.state.queue_mut(place) {
+                    messages.remove(number, priority);
+                }
+                self.complete(sender, Answer::done(), out);
+            }
+        }
+        if kept {
+            return answer.containing(Content::Message(payload));
+        }
+        let deliveries = takes;
+        answer.containing(Content::Fragile(Parcel {
+            object: place,
+            incarnation,
+            number,
+            priority,
+            deliveries,
+            payload,
+        }))
+    }
+
+    /// Brings messages and takers together, and lets in messages for which there is space now.
+    pub(super) fn pump_queue(&mut self, place: u32, now: Millis, out: &mut Output) {
+        while let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        {
+            if messages.ready() > 0
+                && let Some(taker) = lines[TAKERS].head()
+            {
+                let Some(wait) = self.waits.get(taker) else { break };
+                let Ask::Take { manual } = wait.ask else { break };
+                let (owner, kept) = (wait.owner, wait.retry.is_some());
+                let answer = self.hand_over(place, owner, manual, kept, out);
+                self.complete(taker, answer, out);
+            } else if !messages.is_full()
+                && let Some(putter) = lines[PUTTERS].head()
+            {
+                let Some(wait) = self.waits.get(putter) else { break };
+                let Ask::Put { payload, priority, delay } = &wait.ask else { break };
+                let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);
+                let number = self.insert(place, &payload, priority, delay, now, out);
+                self.complete(putter, Answer::done().with(Header::Message, number), out);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// A message that is out to the asker.
+    fn loan(&self, asker: &Asker, place: u32, number: u64) -> Result<&Message, Reply> {
+        let mine = self.state.belongings(asker.owner);
+        let mine = mine.is_some_and(|belongings| belongings.has_message(place, number));
+        let message = self.state.queue(place).and_then(|messages| messages.lent(number));
+        message.filter(|_| mine).ok_or_else(|| {
+            error(Status::Gone, format!("message {number} is not out to this session (any more)"))
+        })
+    }
+
+    pub(super) fn acknowledge(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        number: u64,
+        out: &mut Output,
+    ) -> Reply {
+        let (sender, priority) = match self.loan(asker, place, number) {
+            Ok(message) => (message.sender, message.priority),
+            Err(reply) => return reply,
+        };
+        let before = self.state.queue(place).map_or(0, Messages::bytes);
+        match (asker.owner, sender) {
+            (_, Some(sender)) => {
+                self.end_loan(place, number, |messages| drop(messages.settle(number)));
+                self.complete(sender, Answer::done(), out);
+            }
+            (Owner::Session(_), None) => self.emit(&Event::Acknowledged { place, number }, out),
+            (Owner::Connection(_), None) => {
+                self.end_loan(place, number, |messages| messages.give_back(number, None));
+                self.emit(&Event::Taken { place, number, priority, by: None }, out);
+            }
+        }
+        self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        self.pump_queue(place, asker.now, out);
+        Reply::Answer(Answer::done())
+    }
+
+    /// Ends a loan that the journal does not know.
+    fn end_loan(&mut self, place: u32, number: u64, end: impl FnOnce(&mut Messages)) {
+        let ended = self.state.take_loan(place, number);
+        debug_assert_eq!(ended, Ok(()));
+        if let Ok(messages) = self.state.queue_mut(place) {
+            end(messages);
+        }
+    }
+
+    pub(super) fn give_back(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        number: u64,
+        delay: Millis,
+        out: &mut Output,
+    ) -> Reply {
+        let message = match self.loan(asker, place, number) {
+            Ok(message) => message.clone(),
+            Err(reply) => return reply,
+        };
+        let due = (delay != 0).then(|| asker.now.saturating_add(delay));
+        match (asker.owner, message.sender) {
+            (Owner::Session(_), None) => self.emit(&Event::Returned { place, number, due }, out),
+            (_, Some(_)) => {
+                self.end_loan(place, number, |messages| messages.give_back(number, due));
+            }
+            (Owner::Connection(_), None) => {
+                self.end_loan(place, number, |messages| messages.give_back(number, None));
+                if let Some(due) = due {
+                    let deliveries = message.takes();
+                    let Message { priority, payload, .. } = message;
+                    self.emit(&Event::Taken { place, number, priority, by: None }, out);
+                    let payload = &payload;
+                    self.emit(
+                        &Event::Put { place, number, priority, due, deliveries, payload },
+                        out,
+                    );
+                }
+            }
+        }
+        if due.is_some() {
+            self.schedule(place);
+        }
+        self.pump_queue(place, asker.now, out);
+        Reply::Answer(Answer::done())
+    }
+
+    /// No byte of a message could be sent to its taker: it returns to its place.
+    pub fn undelivered(&mut self, now: Millis, parcel: &Parcel, out: &mut Output) {
+        let Parcel { object: place, incarnation, number, priority, deliveries, ref payload } =
+            *parcel;
+        let there = self.state.object(place);
+        let same = there.is_some_and(|object| object.incarnation == incarnation);
+        if same && self.state.queue(place).is_some_and(|all| !all.contains(number, priority)) {
+            let due = 0;
+            self.emit(&Event::Put { place, number, priority, due, deliveries, payload }, out);
+            self.bytes += payload.len() as u64;
+            self.pump_queue(place, now, out);
+        }
+    }
+
+    /// A message is not transferred any more.
+    pub(super) fn withdraw_message(&mut self, place: u32, number: u64, priority: i32) {
+        let Ok(messages) = self.state.queue_mut(place) else { return };
+        let before = messages.bytes();
+        if messages.remove(number, priority).is_none() && messages.lent(number).is_some() {
+            self.end_loan(place, number, |messages| drop(messages.settle(number)));
+        }
+        self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        self.schedule(place);
+    }
+}

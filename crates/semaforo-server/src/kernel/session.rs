@@ -1,0 +1,159 @@
+//! Named sessions: who holds and waits beyond a connection.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use hashbrown::HashMap;
+
+use super::answer::Answer;
+use super::command::{ConnectionKey, Millis};
+use super::waits::Line;
+
+/// A session's secret: whoever knows it acts for the session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u128);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId(secret)")
+    }
+}
+
+/// Not the 32 hexadecimal digits of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotASession;
+
+impl FromStr for SessionId {
+    type Err = NotASession;
+
+    fn from_str(text: &str) -> Result<Self, NotASession> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(NotASession);
+        }
+        u128::from_str_radix(text, 16).map(Self).map_err(|_| NotASession)
+    }
+}
+
+/// Who holds or waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Owner {
+    /// A connection, for as long as it lasts.
+    Connection(ConnectionKey),
+    /// A named session, by its place.
+    Session(u32),
+}
+
+/// A named session.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) ttl: Millis,
+    pub(super) label: Box<str>,
+    /// What the session was answered, by its own numbers, until it says that it knows.
+    pub(super) kept: BTreeMap<u64, Kept>,
+    /// All answers up to this number have arrived there.
+    pub(super) acked: u64,
+    pub(super) belongings: Belongings,
+    /// When it ends unless something is heard of it. Not journaled.
+    pub(super) deadline: Millis,
+    /// When the kernel will look whether it has ended. Not journaled.
+    pub(super) check: Option<Millis>,
+    /// Its requests that wait, by their numbers. Not journaled.
+    pub(super) waiting: HashMap<u64, u32>,
+    /// All that it waits for. Not journaled.
+    pub(super) waits: Line,
+}
+
+impl Session {
+    pub(super) fn new(id: SessionId, ttl: Millis, label: &str) -> Self {
+        Self {
+            id,
+            ttl,
+            label: label.into(),
+            kept: BTreeMap::new(),
+            acked: 0,
+            belongings: Belongings::default(),
+            deadline: 0,
+            check: None,
+            waiting: HashMap::new(),
+            waits: Line::default(),
+        }
+    }
+}
+
+/// An answer that may be asked for again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub(super) digest: u64,
+    pub(super) answer: Answer,
+}
+
+/// What an owner has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Belongings {
+    /// The fences of its holds, in their order.
+    holds: Vec<u64>,
+    /// The messages that are out to it: queue and number.
+    messages: Vec<(u32, u64)>,
+}
+
+impl Belongings {
+    pub(super) fn holds(&self) -> &[u64] {
+        &self.holds
+    }
+
+    pub(super) fn messages(&self) -> &[(u32, u64)] {
+        &self.messages
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.holds.is_empty() && self.messages.is_empty()
+    }
+
+    pub(super) fn add_hold(&mut self, fence: u64) {
+        insert_sorted(&mut self.holds, fence);
+    }
+
+    pub(super) fn remove_hold(&mut self, fence: u64) {
+        remove_sorted(&mut self.holds, &fence);
+    }
+
+    pub(super) fn add_message(&mut self, queue: u32, number: u64) {
+        insert_sorted(&mut self.messages, (queue, number));
+    }
+
+    pub(super) fn remove_message(&mut self, queue: u32, number: u64) {
+        remove_sorted(&mut self.messages, &(queue, number));
+    }
+
+    pub(super) fn forget_queue(&mut self, queue: u32) {
+        self.messages.retain(|(other, _)| *other != queue);
+    }
+
+    pub(super) fn has_message(&self, queue: u32, number: u64) -> bool {
+        self.messages.binary_search(&(queue, number)).is_ok()
+    }
+}
+
+/// Keeps a list in order; what is new mostly belongs at the end.
+pub(super) fn insert_sorted<T: Ord>(list: &mut Vec<T>, item: T) {
+    if list.last().is_none_or(|last| *last < item) {
+        list.push(item);
+    } else if let Err(place) = list.binary_search(&item) {
+        list.insert(place, item);
+    }
+}
+
+/// Takes an item out of a list that is in order.
+pub(super) fn remove_sorted<T: Ord>(list: &mut Vec<T>, item: &T) {
+    if let Ok(place) = list.binary_search(item) {
+        list.remove(place);
+    }
+}

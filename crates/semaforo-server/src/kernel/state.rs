@@ -1,0 +1,631 @@
+//! What there is: objects, sessions, holds. Folding events gives it.
+//!
+//! Beside what is journaled it has an overlay of what is not: the holds and loans of connections, and
+//! the lines of those who wait. The overlay is empty after a recovery, and [`State::dump`] leaves it out.
+
+use std::io;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::codec::{BadEvent, Reader};
+use super::command::{ConnectionKey, Settings, Wish};
+use super::event::Event;
+use super::gate::{Gate, Give};
+use super::kind::Kind;
+use super::messages::{Message, Messages};
+use super::session::{Belongings, Kept, Owner, Session, SessionId, insert_sorted, remove_sorted};
+use super::slots::Slots;
+use super::waits::Line;
+
+/// The bit of a place that says that the object exists by being used.
+const BY_USE: u32 = 1 << 31;
+
+/// A named object.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) kind: Kind,
+    pub(super) name: Box<str>,
+    /// Tells apart objects that had the same place one after the other. Not journaled.
+    pub(super) incarnation: u64,
+    pub(super) body: Body,
+    /// The fences of all holds, in their order.
+    pub(super) holders: Vec<u64>,
+    /// Those who wait and are not dormant. Not journaled.
+    pub(super) lines: [Line; 2],
+    /// All who wait, dormant or not. Not journaled.
+    pub(super) waiting: u32,
+}
+
+/// What an object consists of.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    /// Whatever a policy over a word decides.
+    Gate(Gate),
+    /// A barrier.
+    Barrier(Barrier),
+    /// A queue.
+    Queue(Box<Messages>),
+}
+
+/// A barrier that somebody waits at, or that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Barrier {
+    pub(super) parties: u32,
+    pub(super) generation: u64,
+    pub(super) broken: bool,
+}
+
+/// Something that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) place: u32,
+    pub(super) owner: Owner,
+    pub(super) wish: Wish,
+}
+
+/// A connection that holds something or waits. Not journaled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Connection {
+    pub(super) belongings: Belongings,
+    pub(super) waits: Line,
+    /// It does not read what it is sent: its waits are dormant.
+    pub(super) paused: bool,
+}
+
+/// What there is.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Objects that were created: events say in which place.
+    created: Slots<Object>,
+    /// Objects that exist by being used: their places differ from one life of the server to the next.
+    used: Slots<Object>,
+    names: [HashMap<Box<str>, u32>; Kind::ALL.len()],
+    incarnations: u64,
+    sessions: Slots<Session>,
+    session_ids: HashMap<SessionId, u32>,
+    holds: HashMap<u64, Hold>,
+    connections: HashMap<ConnectionKey, Connection>,
+    /// No fence from here on has been promised not to be given out again.
+    pub(super) reserved_fences: u64,
+}
+
+impl State {
+    /// Applies the events of a batch, in their order.
+    ///
+    /// # Errors
+    /// If they cannot be read, or contradict what there is.
+    pub fn apply_all(&mut self, events: &[u8]) -> Result<(), BadEvent> {
+        let mut reader = Reader::new(events);
+        while !reader.is_empty() {
+            self.apply(&Event::decode(&mut reader)?)?;
+        }
+        Ok(())
+    }
+
+    /// What there is after `event`.
+    ///
+    /// # Errors
+    /// If it contradicts what there is.
+    pub fn apply(&mut self, event: &Event<'_>) -> Result<(), BadEvent> {
+        match event {
+            Event::FencesReserved { below } => self.reserved_fences = *below,
+            Event::Created { place, name, settings, next } => {
+                let (kind, body) = created(settings, *next);
+                self.place_object(*place, kind, name, body)?;
+            }
+            Event::Deleted { place } => self.delete(*place)?,
+            Event::SessionOpened { place, id, ttl, label } => {
+                self.place_session(*place, Session::new(SessionId(*id), *ttl, label))?;
+            }
+            Event::SessionEnded { place } => self.end_session(*place)?,
+            Event::Granted { session, fence, kind, name, wish } => {
+                let place = self.find_or_make(*kind, name)?;
+                self.grant(Owner::Session(*session), *fence, place, *wish)?;
+            }
+            Event::Released { fence, permits } => {
+                self.release(*fence, *permits)?;
+            }
+            Event::Converted { fence, into, wish } => self.convert(*fence, *into, *wish)?,
+            Event::Counted { place, count } => self.gate_mut(*place)?.set_count(*count),
+            Event::BarrierOpened { name, parties, generation } => {
+                let body = Body::Barrier(Barrier {
+                    parties: *parties,
+                    generation: *generation,
+                    broken: false,
+                });
+                let place = self.free_place(Kind::Barrier);
+                self.place_object(place, Kind::Barrier, name, body)?;
+            }
+            Event::BarrierTripped { name } => {
+                let place = self.barrier(name)?;
+                self.remove_object(place);
+            }
+            Event::BarrierBroken { name } => {
+                let place = self.barrier(name)?;
+                if let Some(Object { body: Body::Barrier(barrier), .. }) = self.object_mut(place) {
+                    barrier.broken = true;
+                }
+            }
+            Event::Put { place, number, priority, due, deliveries, payload } => {
+                self.queue_mut(*place)?.insert(Message {
+                    number: *number,
+                    priority: *priority,
+                    due: *due,
+                    deliveries: *deliveries,
+                    lent: 0,
+                    payload: Arc::from(*payload),
+                    sender: None,
+                });
+            }
+            Event::Taken { place, number, priority, by: None } => {
+                let message = self.queue_mut(*place)?.remove(*number, *priority);
+                message.ok_or_else(|| no_message(*number))?;
+            }
+            Event::Taken { place, number, priority, by: Some(session) } => {
+                self.lend(*place, *number, *priority, Owner::Session(*session))?;
+            }
+            Event::Returned { place, number, due } => {
+                self.take_loan(*place, *number)?;
+                self.queue_mut(*place)?.give_back(*number, *due);
+            }
+            Event::Acknowledged { place, number } => {
+                self.take_loan(*place, *number)?;
+                self.queue_mut(*place)?.settle(*number);
+            }
+            Event::OutcomeKept { session, seq, digest, answer } => {
+                let kept = Kept { digest: *digest, answer: answer.clone() };
+                self.session_at(*session)?.kept.insert(*seq, kept);
+            }
+            Event::OutcomesAcknowledged { session, upto } => {
+                let session = self.session_at(*session)?;
+                session.acked = *upto;
+                session.kept = session.kept.split_off(&upto.saturating_add(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// The events that make this state, without its overlay, out of nothing. The same states give the same bytes.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn dump(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut emit = |event: Event<'_>| {
+            buffer.clear();
+            event.encode(&mut buffer);
+            sink(&buffer)
+        };
+        emit(Event::FencesReserved { below: self.reserved_fences })?;
+        for (place, session) in self.sessions() {
+            let (id, ttl) = (session.id.0, session.ttl);
+            emit(Event::SessionOpened { place, id, ttl, label: &session.label })?;
+            if session.acked > 0 {
+                emit(Event::OutcomesAcknowledged { session: place, upto: session.acked })?;
+            }
+            for (seq, Kept { digest, answer }) in &session.kept {
+                let (seq, digest, answer) = (*seq, *digest, answer.clone());
+                emit(Event::OutcomeKept { session: place, seq, digest, answer })?;
+            }
+        }
+        let mut barriers = Vec::new();
+        for (place, object) in self.objects() {
+            match &object.body {
+                Body::Gate(gate) => {
+                    let Some((settings, count)) = gate.settings() else { continue };
+                    emit(Event::Created { place, name: &object.name, settings, next: 0 })?;
+                    if let Some(count) = count {
+                        emit(Event::Counted { place, count })?;
+                    }
+                }
+                Body::Barrier(barrier) => barriers.push((&object.name, barrier)),
+                Body::Queue(messages) => {
+                    let settings = Settings::Queue { capacity: messages.capacity };
+                    let next = messages.next;
+                    emit(Event::Created { place, name: &object.name, settings, next })?;
+                    for (message, session) in messages.journaled() {
+                        let taken = u32::from(session.is_some());
+                        emit(Event::Put {
+                            place,
+                            number: message.number,
+                            priority: message.priority,
+                            due: message.due,
+                            deliveries: message.deliveries - taken,
+                            payload: &message.payload,
+                        })?;
+                        if let Some(session) = session {
+                            let (number, priority) = (message.number, message.priority);
+                            emit(Event::Taken { place, number, priority, by: Some(session) })?;
+                        }
+                    }
+                }
+            }
+        }
+        barriers.sort_unstable_by_key(|(name, _)| *name);
+        for (name, Barrier { parties, generation, broken }) in barriers {
+            let (parties, generation) = (*parties, *generation);
+            emit(Event::BarrierOpened { name, parties, generation })?;
+            if *broken {
+                emit(Event::BarrierBroken { name })?;
+            }
+        }
+        for (session, Session { belongings, .. }) in self.sessions() {
+            for fence in belongings.holds() {
+                let Some(hold) = self.holds.get(fence) else { continue };
+                let Some(object) = self.object(hold.place) else { continue };
+                let (fence, kind, name, wish) = (*fence, object.kind, &*object.name, hold.wish);
+                emit(Event::Granted { session, fence, kind, name, wish })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn object_count(&self) -> usize {
+        self.created.len() + self.used.len()
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// How many holds there are.
+    pub(super) fn hold_count(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// All objects, the created ones first.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (u32, &Object)> {
+        let used = self.used.iter().map(|(place, object)| (place | BY_USE, object));
+        self.created.iter().chain(used)
+    }
+
+    pub(super) fn objects_of(&self, kind: Kind) -> impl ExactSizeIterator<Item = (&str, u32)> {
+        self.names[kind as usize].iter().map(|(name, place)| (&**name, *place))
+    }
+
+    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<u32> {
+        self.names[kind as usize].get(name).copied()
+    }
+
+    pub(super) fn object(&self, place: u32) -> Option<&Object> {
+        if place & BY_USE == 0 { self.created.get(place) } else { self.used.get(place & !BY_USE) }
+    }
+
+    pub(super) fn object_mut(&mut self, place: u32) -> Option<&mut Object> {
+        self.slots(place).get_mut(place & !BY_USE)
+    }
+
+    fn slots(&mut self, place: u32) -> &mut Slots<Object> {
+        if place & BY_USE == 0 { &mut self.created } else { &mut self.used }
+    }
+
+    pub(super) fn gate_mut(&mut self, place: u32) -> Result<&mut Gate, BadEvent> {
+        match self.object_mut(place) {
+            Some(Object { body: Body::Gate(gate), .. }) => Ok(gate),
+            _ => Err(BadEvent::new(format!("in place {place} is nothing of that kind"))),
+        }
+    }
+
+    pub(super) fn queue_mut(&mut self, place: u32) -> Result<&mut Messages, BadEvent> {
+        match self.object_mut(place) {
+            Some(Object { body: Body::Queue(messages), .. }) => Ok(messages),
+            _ => Err(BadEvent::new(format!("in place {place} is no queue"))),
+        }
+    }
+
+    pub(super) fn queue(&self, place: u32) -> Option<&Messages> {
+        match self.object(place) {
+            Some(Object { body: Body::Queue(messages), .. }) => Some(messages),
+            _ => None,
+        }
+    }
+
+    fn barrier(&self, name: &str) -> Result<u32, BadEvent> {
+        self.find(Kind::Barrier, name)
+            .ok_or_else(|| BadEvent::new(format!("there is no barrier {name:?}")))
+    }
+
+    /// Where the next object of that kind goes.
+    pub(super) fn free_place(&self, kind: Kind) -> u32 {
+        if kind.exists_by_use() { self.used.free() | BY_USE } else { self.created.free() }
+    }
+
+    pub(super) fn place_object(
+        &mut self,
+        place: u32,
+        kind: Kind,
+        name: &str,
+        body: Body,
+    ) -> Result<(), BadEvent> {
+        if self.find(kind, name).is_some() {
+            return Err(BadEvent::new(format!("{} {name:?} exists already", kind.singular())));
+        }
+        self.incarnations += 1;
+        let object = Object {
+            kind,
+            name: name.into(),
+            incarnation: self.incarnations,
+            body,
+            holders: Vec::new(),
+            lines: Default::default(),
+            waiting: 0,
+        };
+        self.slots(place).occupy(place & !BY_USE, object)?;
+        self.names[kind as usize].insert(name.into(), place);
+        Ok(())
+    }
+
+    /// The object of that name; one that exists by use comes into being.
+    pub(super) fn find_or_make(&mut self, kind: Kind, name: &str) -> Result<u32, BadEvent> {
+        if let Some(place) = self.find(kind, name) {
+            return Ok(place);
+        }
+        let gate = match kind {
+            Kind::Lock => Gate::lock(),
+            Kind::ReadWriteLock => Gate::read_write(),
+            _ => {
+                return Err(BadEvent::new(format!("there is no {} {name:?}", kind.singular())));
+            }
+        };
+        let place = self.free_place(kind);
+        self.place_object(place, kind, name, Body::Gate(gate))?;
+        Ok(place)
+    }
+
+    fn remove_object(&mut self, place: u32) -> Option<Object> {
+        let object = self.slots(place).vacate(place & !BY_USE)?;
+        self.names[object.kind as usize].remove(&object.name);
+        Some(object)
+    }
+
+    /// Removes an object that exists by being used, if it is not.
+    pub(super) fn vanish(&mut self, place: u32) {
+        let unused = self.object(place).is_some_and(|object| {
+            matches!(object.body, Body::Gate(_))
+                && object.kind.exists_by_use()
+                && object.holders.is_empty()
+                && object.waiting == 0
+        });
+        if unused {
+            self.remove_object(place);
+        }
+    }
+
+    fn delete(&mut self, place: u32) -> Result<(), BadEvent> {
+        let object = self.remove_object(place);
+        let object = object.ok_or_else(|| BadEvent::new(format!("in place {place} is nothing")))?;
+        for fence in object.holders {
+            if let Some(hold) = self.holds.remove(&fence) {
+                self.belongings_mut(hold.owner).remove_hold(fence);
+            }
+        }
+        if let Body::Queue(_) = object.body {
+            let owners = self.sessions.iter_mut().map(|session| &mut session.belongings);
+            let connections = self.connections.values_mut();
+            for belongings in owners.chain(connections.map(|other| &mut other.belongings)) {
+                belongings.forget_queue(place);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (u32, &Session)> {
+        self.sessions.iter()
+    }
+
+    pub(super) fn find_session(&self, id: SessionId) -> Option<u32> {
+        self.session_ids.get(&id).copied()
+    }
+
+    pub(super) fn session(&self, place: u32) -> Option<&Session> {
+        self.sessions.get(place)
+    }
+
+    pub(super) fn session_mut(&mut self, place: u32) -> Option<&mut Session> {
+        self.sessions.get_mut(place)
+    }
+
+    fn session_at(&mut self, place: u32) -> Result<&mut Session, BadEvent> {
+        self.session_mut(place)
+            .ok_or_else(|| BadEvent::new(format!("there is no session in place {place}")))
+    }
+
+    pub(super) fn free_session_place(&self) -> u32 {
+        self.sessions.free()
+    }
+
+    fn place_session(&mut self, place: u32, session: Session) -> Result<(), BadEvent> {
+        let id = session.id;
+        if self.session_ids.contains_key(&id) {
+            return Err(BadEvent::new("a session that exists already"));
+        }
+        self.sessions.occupy(place, session)?;
+        self.session_ids.insert(id, place);
+        Ok(())
+    }
+
+    fn end_session(&mut self, place: u32) -> Result<(), BadEvent> {
+        let belongings = std::mem::take(&mut self.session_at(place)?.belongings);
+        self.give_up(&belongings)?;
+        if let Some(session) = self.sessions.vacate(place) {
+            self.session_ids.remove(&session.id);
+        }
+        Ok(())
+    }
+
+    /// Releases all that somebody has had who is no more.
+    pub(super) fn give_up(&mut self, belongings: &Belongings) -> Result<(), BadEvent> {
+        for fence in belongings.holds() {
+            self.release(*fence, 0)?;
+        }
+        for (queue, number) in belongings.messages() {
+            self.queue_mut(*queue)?.give_back(*number, None);
+        }
+        Ok(())
+    }
+
+    pub(super) fn connection(&self, key: ConnectionKey) -> Option<&Connection> {
+        self.connections.get(&key)
+    }
+
+    pub(super) fn connection_mut(&mut self, key: ConnectionKey) -> &mut Connection {
+        self.connections.entry(key).or_default()
+    }
+
+    /// Whether a connection does not read what it is sent.
+    pub(super) fn is_paused(&self, key: ConnectionKey) -> bool {
+        self.connections.get(&key).is_some_and(|connection| connection.paused)
+    }
+
+    pub(super) fn remove_connection(&mut self, key: ConnectionKey) -> Option<Connection> {
+        self.connections.remove(&key)
+    }
+
+    /// Forgets a connection that neither has nor waits for anything.
+    pub(super) fn tidy_connection(&mut self, key: ConnectionKey) {
+        let idle = |other: &Connection| {
+            other.belongings.is_empty() && other.waits.is_empty() && !other.paused
+        };
+        if self.connections.get(&key).is_some_and(idle) {
+            self.connections.remove(&key);
+        }
+    }
+
+    pub(super) fn belongings(&self, owner: Owner) -> Option<&Belongings> {
+        match owner {
+            Owner::Connection(key) => self.connections.get(&key).map(|other| &other.belongings),
+            Owner::Session(place) => self.session(place).map(|session| &session.belongings),
+        }
+    }
+
+    fn belongings_mut(&mut self, owner: Owner) -> &mut Belongings {
+        match owner {
+            Owner::Connection(key) => &mut self.connections.entry(key).or_default().belongings,
+            Owner::Session(place) => match self.sessions.get_mut(place) {
+                Some(session) => &mut session.belongings,
+                None => unreachable!("a session that owns something exists"),
+            },
+        }
+    }
+
+    pub(super) fn hold(&self, fence: u64) -> Option<Hold> {
+        self.holds.get(&fence).copied()
+    }
+
+    /// Makes somebody a holder.
+    pub(super) fn grant(
+        &mut self,
+        owner: Owner,
+        fence: u64,
+        place: u32,
+        wish: Wish,
+    ) -> Result<(), BadEvent> {
+        if let Owner::Session(session) = owner {
+            self.session_at(session)?;
+        }
+        if self.holds.contains_key(&fence) {
+            return Err(BadEvent::new(format!("fence {fence} was given out already")));
+        }
+        self.gate_mut(place)?.hold(wish)?;
+        if let Some(object) = self.object_mut(place) {
+            insert_sorted(&mut object.holders, fence);
+        }
+        self.holds.insert(fence, Hold { place, owner, wish });
+        self.belongings_mut(owner).add_hold(fence);
+        Ok(())
+    }
+
+    /// Ends a hold, or makes it smaller if fewer permits than it has, and more than none, are given.
+    pub(super) fn release(&mut self, fence: u64, permits: u32) -> Result<Give, BadEvent> {
+        let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
+        let hold = self.holds.get_mut(&fence).ok_or_else(no_hold)?;
+        let Hold { place, owner, wish } = *hold;
+        if let Wish::Permits(held) = wish
+            && permits > 0
+            && permits < held
+        {
+            hold.wish = Wish::Permits(held - permits);
+            let give = Give::Permits(permits);
+            self.gate_mut(place)?.give(give)?;
+            return Ok(give);
+        }
+        self.holds.remove(&fence);
+        match owner {
+            Owner::Connection(key) => {
+                if let Some(connection) = self.connections.get_mut(&key) {
+                    connection.belongings.remove_hold(fence);
+                }
+            }
+            Owner::Session(place) => self.session_at(place)?.belongings.remove_hold(fence),
+        }
+        if let Some(object) = self.object_mut(place) {
+            remove_sorted(&mut object.holders, &fence);
+        }
+        let give = Give::back(wish);
+        self.gate_mut(place)?.give(give)?;
+        self.vanish(place);
+        Ok(give)
+    }
+
+    /// Turns a writer into a reader or the other way round.
+    pub(super) fn convert(&mut self, fence: u64, into: u64, wish: Wish) -> Result<(), BadEvent> {
+        let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
+        let Hold { place, owner, .. } = self.holds.remove(&fence).ok_or_else(no_hold)?;
+        self.holds.insert(into, Hold { place, owner, wish });
+        let belongings = self.belongings_mut(owner);
+        belongings.remove_hold(fence);
+        belongings.add_hold(into);
+        if let Some(object) = self.object_mut(place) {
+            remove_sorted(&mut object.holders, &fence);
+            insert_sorted(&mut object.holders, into);
+        }
+        let give = if wish == Wish::Read { Give::Downgrade } else { Give::Upgrade };
+        self.gate_mut(place)?.give(give)
+    }
+
+    /// Gives a message to somebody until it is acknowledged.
+    pub(super) fn lend(
+        &mut self,
+        place: u32,
+        number: u64,
+        priority: i32,
+        owner: Owner,
+    ) -> Result<(), BadEvent> {
+        if let Owner::Session(session) = owner {
+            self.session_at(session)?;
+        }
+        let lent = self.queue_mut(place)?.lend(number, priority, owner).is_some();
+        if !lent {
+            return Err(no_message(number));
+        }
+        self.belongings_mut(owner).add_message(place, number);
+        Ok(())
+    }
+
+    /// Takes a message off its borrower's list.
+    pub(super) fn take_loan(&mut self, place: u32, number: u64) -> Result<(), BadEvent> {
+        let owner = self.queue_mut(place)?.borrower(number).ok_or_else(|| no_message(number))?;
+        self.belongings_mut(owner).remove_message(place, number);
+        Ok(())
+    }
+}
+
+fn no_message(number: u64) -> BadEvent {
+    BadEvent::new(format!("there is no message {number}"))
+}
+
+fn created(settings: &Settings, next: u64) -> (Kind, Body) {
+    match *settings {
+        Settings::Semaphore { permits } => (Kind::Semaphore, Body::Gate(Gate::semaphore(permits))),
+        Settings::Latch { count } => (Kind::Latch, Body::Gate(Gate::latch(count))),
+        Settings::Event { auto, set } => (Kind::Event, Body::Gate(Gate::event(auto, set))),
+        Settings::Queue { capacity } => {
+            (Kind::Queue, Body::Queue(Box::new(Messages::new(capacity, next.max(1)))))
+        }
+    }
+}

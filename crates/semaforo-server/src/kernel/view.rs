@@ -1,0 +1,243 @@
+//! What things look like to those who ask.
+
+use super::command::{ConnectionKey, Wish};
+use super::messages::Messages;
+use super::session::Owner;
+use super::state::{Barrier, Body, Object};
+use super::waits::List;
+use super::{Kernel, Kind};
+
+/// At most so many holders, and so many who wait, are shown.
+const MOST_SHOWN: usize = 100;
+
+/// What there is to see.
+#[derive(Clone, Debug, PartialEq)]
+pub enum View {
+    /// One object.
+    Object(ObjectView),
+    /// Many, by kind and name.
+    List(Vec<Entry>),
+}
+
+/// An object in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Box<str>,
+    /// How many hold it; of a queue: how many messages it has.
+    pub held: usize,
+    /// How many wait.
+    pub waiting: usize,
+}
+
+/// An object, looked at closely.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectView {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Box<str>,
+    /// What only its kind has.
+    pub details: Details,
+    /// Who holds it, the first of them.
+    pub holders: Vec<Holder>,
+    /// How many hold it.
+    pub held: usize,
+    /// Who waits, the first of them, in the order of their turns (readers before writers; takers before those who put).
+    pub waiters: Vec<Who>,
+    /// How many wait.
+    pub waiting: usize,
+}
+
+/// What only a kind has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Details {
+    /// A lock, or a reader-writer lock.
+    None,
+    /// A semaphore.
+    Semaphore {
+        /// All permits.
+        permits: u32,
+        /// Those that nobody holds.
+        available: u32,
+    },
+    /// A latch.
+    Latch {
+        /// What is left.
+        count: u64,
+        /// Where it began.
+        start: u32,
+    },
+    /// An event.
+    Event {
+        /// Whether it is set.
+        set: bool,
+        /// Whether a set lets only one through.
+        auto: bool,
+    },
+    /// A barrier.
+    Barrier {
+        /// How many parties there are.
+        parties: u32,
+        /// Its round.
+        generation: u64,
+        /// Whether a party went away.
+        broken: bool,
+    },
+    /// A queue.
+    Queue {
+        /// The most messages; 0: no bound.
+        capacity: u64,
+        /// Messages that can be taken.
+        ready: usize,
+        /// Messages whose time has not come.
+        delayed: usize,
+        /// Messages that are out to be acknowledged.
+        out: usize,
+        /// Bytes of all of them.
+        bytes: u64,
+    },
+}
+
+/// A hold, to see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    /// Its number.
+    pub fence: u64,
+    /// What is held.
+    pub wish: Wish,
+    /// By whom.
+    pub who: Who,
+}
+
+/// Somebody, to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A connection.
+    Connection(ConnectionKey),
+    /// A session, by its label.
+    Session(Box<str>),
+}
+
+/// How much there is of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Objects, by kind.
+    pub objects: [usize; Kind::ALL.len()],
+    /// Named sessions.
+    pub sessions: usize,
+    /// Holds.
+    pub holds: usize,
+    /// Waiting requests.
+    pub waits: usize,
+    /// Messages in all queues.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The next fence.
+    pub next_fence: u64,
+}
+
+impl Kernel {
+    pub(super) fn view(&self, place: u32) -> Option<ObjectView> {
+        let object = self.state.object(place)?;
+        let holders = object.holders.iter().take(MOST_SHOWN).filter_map(|fence| {
+            let hold = self.state.hold(*fence)?;
+            Some(Holder { fence: *fence, wish: hold.wish, who: self.who(hold.owner) })
+        });
+        let waiters = object.lines.iter().flat_map(|line| {
+            std::iter::successors(line.head(), |key| self.waits.next(*key, List::Object))
+        });
+        let waiters = waiters.filter_map(|key| Some(self.who(self.waits.get(key)?.owner)));
+        Some(ObjectView {
+            kind: object.kind,
+            name: object.name.clone(),
+            details: details(object),
+            holders: holders.collect(),
+            held: object.holders.len(),
+            waiters: waiters.take(MOST_SHOWN).collect(),
+            waiting: object.waiting as usize,
+        })
+    }
+
+    fn who(&self, owner: Owner) -> Who {
+        match owner {
+            Owner::Connection(key) => Who::Connection(key),
+            Owner::Session(place) => {
+                Who::Session(self.state.session(place).map_or("".into(), |it| it.label.clone()))
+            }
+        }
+    }
+
+    pub(super) fn list(&self, kind: Option<Kind>, prefix: &str, limit: usize) -> Vec<Entry> {
+        let kinds = Kind::ALL.into_iter().filter(|other| kind.is_none_or(|kind| kind == *other));
+        let mut all = Vec::new();
+        for kind in kinds {
+            let from = all.len();
+            all.extend(
+                self.state
+                    .objects_of(kind)
+                    .filter(|(name, _)| name.starts_with(prefix))
+                    .filter_map(|(_, place)| self.entry(place)),
+            );
+            all[from..].sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        }
+        all.truncate(limit);
+        all
+    }
+
+    fn entry(&self, place: u32) -> Option<Entry> {
+        let object = self.state.object(place)?;
+        let held = match &object.body {
+            Body::Queue(messages) => messages.len(),
+            Body::Gate(_) | Body::Barrier(_) => object.holders.len(),
+        };
+        let (kind, name, waiting) = (object.kind, object.name.clone(), object.waiting as usize);
+        Some(Entry { kind, name, held, waiting })
+    }
+
+    /// How much there is of everything.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        let mut census = Census {
+            sessions: self.state.session_count(),
+            holds: self.state.hold_count(),
+            waits: self.waits.len(),
+            bytes: self.bytes,
+            next_fence: self.next_fence,
+            ..Census::default()
+        };
+        for kind in Kind::ALL {
+            census.objects[kind as usize] = self.state.objects_of(kind).len();
+        }
+        let queues = self.state.objects_of(Kind::Queue);
+        let queues = queues.filter_map(|(_, place)| self.state.queue(place));
+        census.messages = queues.map(Messages::len).sum();
+        census
+    }
+}
+
+fn details(object: &Object) -> Details {
+    match &object.body {
+        Body::Barrier(Barrier { parties, generation, broken }) => {
+            Details::Barrier { parties: *parties, generation: *generation, broken: *broken }
+        }
+        Body::Queue(messages) => Details::Queue {
+            capacity: messages.capacity,
+            ready: messages.ready(),
+            delayed: messages.delayed(),
+            out: messages.out(),
+            bytes: messages.bytes(),
+        },
+        Body::Gate(gate) => match object.kind {
+            Kind::Semaphore => {
+                Details::Semaphore { permits: gate.most_permits(), available: gate.available() }
+            }
+            Kind::Latch => Details::Latch { count: gate.count(), start: gate.start() },
+            Kind::Event => Details::Event { set: gate.count() == 1, auto: gate.passing_changes() },
+            _ => Details::None,
+        },
+    }
+}

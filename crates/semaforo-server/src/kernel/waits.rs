@@ -1,0 +1,222 @@
+//! Those who wait: each stands in a line of its object, and is on the list of its connection.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::command::{Millis, Origin, Retry};
+use super::gate::Entry;
+use super::session::Owner;
+use super::slots::Slots;
+
+/// What somebody waits for.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    /// To be let in.
+    Enter(Entry),
+    /// For the other parties of a barrier.
+    Arrive { index: u32 },
+    /// For space in a queue.
+    Put { payload: Arc<[u8]>, priority: i32, delay: Millis },
+    /// Until this message is taken.
+    Transfer { number: u64, priority: i32 },
+    /// For a message.
+    Take { manual: bool },
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) place: u32,
+    pub(super) lane: u8,
+    /// It is passed over: nobody is there to take a grant.
+    pub(super) dormant: bool,
+    /// When it came, among all.
+    ticket: u64,
+    pub(super) ask: Ask,
+    pub(super) owner: Owner,
+    /// Where the answer goes; nowhere after the connection is lost.
+    pub(super) origin: Option<Origin>,
+    pub(super) retry: Option<Retry>,
+    deadline: Option<Millis>,
+    links: [Links; 3],
+}
+
+impl Wait {
+    /// One that is on no list yet, and whose answer goes nowhere.
+    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner) -> Self {
+        Self {
+            place,
+            lane: lane as u8,
+            dormant: false,
+            ticket: 0,
+            ask,
+            owner,
+            origin: None,
+            retry: None,
+            deadline: None,
+            links: Default::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    previous: Option<u32>,
+    next: Option<u32>,
+}
+
+/// A list through those who wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    head: Option<u32>,
+    tail: Option<u32>,
+}
+
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    pub(super) fn head(&self) -> Option<u32> {
+        self.head
+    }
+}
+
+/// Which of the lists that one who waits can be on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    /// The line of its object.
+    Object = 0,
+    /// All that its connection waits for.
+    Connection = 1,
+    /// All that its named session waits for.
+    Session = 2,
+}
+
+/// All who wait.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    slots: Slots<Wait>,
+    tickets: u64,
+    deadlines: BTreeSet<(Millis, u32)>,
+}
+
+impl Waits {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn get(&self, key: u32) -> Option<&Wait> {
+        self.slots.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Wait> {
+        self.slots.get_mut(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Wait)> {
+        self.slots.iter()
+    }
+
+    /// Gives somebody a number, which is higher than those of all who came before.
+    pub(super) fn insert(&mut self, mut wait: Wait) -> u32 {
+        self.tickets += 1;
+        wait.ticket = self.tickets;
+        self.slots.insert(wait)
+    }
+
+    /// Takes somebody out, who is on no list any more.
+    pub(super) fn remove(&mut self, key: u32) -> Option<Wait> {
+        self.set_deadline(key, None);
+        self.slots.vacate(key)
+    }
+
+    pub(super) fn set_deadline(&mut self, key: u32, deadline: Option<Millis>) {
+        let Some(wait) = self.slots.get_mut(key) else { return };
+        if let Some(old) = wait.deadline.take() {
+            self.deadlines.remove(&(old, key));
+        }
+        wait.deadline = deadline;
+        if let Some(new) = deadline {
+            self.deadlines.insert((new, key));
+        }
+    }
+
+    /// The one whose time is up first, and when.
+    pub(super) fn next_deadline(&self) -> Option<(Millis, u32)> {
+        self.deadlines.first().copied()
+    }
+
+    pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
+        self.get(key)?.links[list as usize].next
+    }
+
+    /// The keys of all on a list that begins there.
+    pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
+        std::iter::successors(head, |key| self.next(*key, list)).collect()
+    }
+
+    fn links(&mut self, key: u32, list: List) -> Option<&mut Links> {
+        self.slots.get_mut(key).map(|wait| &mut wait.links[list as usize])
+    }
+
+    /// Adds one at the end.
+    pub(super) fn push(&mut self, line: &mut Line, list: List, key: u32) {
+        self.link(line, list, key, line.tail, None);
+    }
+
+    /// Adds one where its number belongs: one that was dormant comes back to its place.
+    pub(super) fn push_in_order(&mut self, line: &mut Line, list: List, key: u32) {
+        let Some(ticket) = self.get(key).map(|wait| wait.ticket) else { return };
+        let later = |waits: &Self, other| waits.get(other).is_some_and(|wait| wait.ticket > ticket);
+        if line.tail.is_none_or(|tail| !later(self, tail)) {
+            return self.push(line, list, key);
+        }
+        let mut next = line.head;
+        while let Some(other) = next
+            && !later(self, other)
+        {
+            next = self.next(other, list);
+        }
+        let previous = match next {
+            Some(next) => self.links(next, list).and_then(|links| links.previous),
+            None => line.tail,
+        };
+        self.link(line, list, key, previous, next);
+    }
+
+    fn link(
+        &mut self,
+        line: &mut Line,
+        list: List,
+        key: u32,
+        previous: Option<u32>,
+        next: Option<u32>,
+    ) {
+        if let Some(links) = self.links(key, list) {
+            *links = Links { previous, next };
+        }
+        match previous.and_then(|other| self.links(other, list)) {
+            Some(links) => links.next = Some(key),
+            None => line.head = Some(key),
+        }
+        match next.and_then(|other| self.links(other, list)) {
+            Some(links) => links.previous = Some(key),
+            None => line.tail = Some(key),
+        }
+    }
+
+    /// Takes one off, wherever it stands.
+    pub(super) fn unlink(&mut self, line: &mut Line, list: List, key: u32) {
+        let Some(links) = self.links(key, list) else { return };
+        let Links { previous, next } = std::mem::take(links);
+        match previous.and_then(|other| self.links(other, list)) {
+            Some(links) => links.next = next,
+            None => line.head = next,
+        }
+        match next.and_then(|other| self.links(other, list)) {
+            Some(links) => links.previous = previous,
+            None => line.tail = previous,
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! The connections of a loop, and what a service may ask of them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::{Interest, Poll, Token};
+use rustls::ServerConfig;
+use slab::Slab;
+
+use super::buffers::Buffers;
+use super::connection::{Connection, Phase};
+use super::deadlines::Deadlines;
+use super::limits::{self, Limits};
+use super::listener::{self, Listener};
+use super::signals::Signal;
+use super::{Closed, ConnectionId, ListenerId, Reason};
+
+/// Tokens below are connections, by their index.
+pub(super) const LISTENERS: usize = usize::MAX / 2;
+pub(super) const SIGNALS: usize = LISTENERS + (usize::MAX / 4);
+pub(super) const WAKER: usize = usize::MAX;
+
+/// What the service has still to be told: it may be found out while the service itself is running.
+#[derive(Debug)]
+pub(super) enum Notice {
+    Closed(ConnectionId, Closed),
+    Congested(ConnectionId, bool),
+}
+
+/// Counts since the start, and what is open now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statistics {
+    /// Connections open now, including those that linger for a moment after their end.
+    pub open: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written, without what TLS adds.
+    pub written: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+}
+
+/// Wakes a loop from another thread: [`Service::woken`](super::Service::woken) is called in its next
+/// turn.
+#[derive(Clone)]
+pub struct Waker {
+    pub(super) shared: Arc<Wake>,
+}
+
+pub(super) struct Wake {
+    waker: mio::Waker,
+    /// Woken and not yet noticed: further wakes need no system call.
+    pub(super) pending: AtomicBool,
+}
+
+impl Waker {
+    /// Wakes the loop; many wakes before it notices are one.
+    pub fn wake(&self) {
+        if !self.shared.pending.swap(true, Ordering::AcqRel) {
+            // An eventfd that cannot be written to is full, and so the loop is awake.
+            let _ = self.shared.waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waker").finish_non_exhaustive()
+    }
+}
+
+/// All connections of one loop. A service gets it with every callback.
+pub struct Connections {
+    pub(super) poll: Poll,
+    pub(super) waker: Waker,
+    pub(super) limits: Limits,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) signals: Vec<Signal>,
+    pub(super) slab: Slab<Connection>,
+    pub(super) last_serial: u32,
+    pub(super) deadlines: Deadlines,
+    pub(super) buffers: Buffers,
+    /// What a socket is read into; lent to the service while it looks at it.
+    pub(super) buffer: Vec<u8>,
+    /// What TLS decrypts into; lent in the same way.
+    pub(super) plain: Vec<u8>,
+    /// Connections to attend to in this turn, by index.
+    pub(super) ready: VecDeque<usize>,
+    /// Connections that had their share in this turn, and have more.
+    pub(super) next: Vec<usize>,
+    /// Connections with output that was not flushed.
+    dirty: Vec<ConnectionId>,
+    pub(super) notices: VecDeque<Notice>,
+    /// Takes what is appended for a connection that is gone.
+    nowhere: Vec<u8>,
+    pub(super) now: Instant,
+    pub(super) stop_at: Option<Instant>,
+    pub(super) statistics: Statistics,
+}
+
+impl Connections {
+    /// No connections, and nobody to listen yet.
+    pub fn new(limits: Limits) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), Token(WAKER))?;
+        Ok(Self {
+            poll,
+            waker: Waker { shared: Arc::new(Wake { waker, pending: AtomicBool::new(false) }) },
+            limits,
+            listeners: Vec::new(),
+            signals: Vec::new(),
+            slab: Slab::new(),
+            last_serial: 0,
+            deadlines: Deadlines::default(),
+            buffers: Buffers::default(),
+            buffer: vec![0; limits::READ_BUFFER],
+            plain: Vec::new(),
+            ready: VecDeque::new(),
+            next: Vec::new(),
+            dirty: Vec::new(),
+            notices: VecDeque::new(),
+            nowhere: Vec::new(),
+            now: Instant::now(),
+            stop_at: None,
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// Accepts connections from a bound socket (see [`bind`](super::bind)), which then speak TLS if a
+    /// configuration for it is given.
+    pub fn listen(
+        &mut self,
+        socket: TcpListener,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<ListenerId> {
+        let mut socket = listener::prepare(socket)?;
+        let number = self.listeners.len();
+        self.poll.registry().register(
+            &mut socket,
+            Token(LISTENERS + number),
+            Interest::READABLE,
+        )?;
+        self.listeners.push(Listener { socket, tls, ready: true, retry_at: None });
+        Ok(ListenerId(number))
+    }
+
+    /// Has [`Service::signalled`](super::Service::signalled) called when this signal arrives, instead
+    /// of what it does otherwise.
+    pub fn watch_signal(&mut self, signal: i32) -> io::Result<()> {
+        let mut signal = Signal::watch(signal)?;
+        let token = Token(SIGNALS + self.signals.len());
+        self.poll.registry().register(&mut signal.pipe, token, Interest::READABLE)?;
+        self.signals.push(signal);
+        Ok(())
+    }
+
+    /// Something for other threads to wake this loop with.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// When this turn began.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The limits given at the start.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What has been counted so far.
+    pub fn statistics(&self) -> Statistics {
+        Statistics { open: self.slab.len() as u64, ..self.statistics }
+    }
+
+    /// The address of the other end, if it is still there.
+    pub fn peer_address(&self, id: ConnectionId) -> Option<SocketAddr> {
+        self.get(id)?.stream.peer_addr().ok()
+    }
+
+    // Output.
+
+    /// Where output is appended. Nothing of it is written before a flush. For a connection that is
+    /// gone, what is appended goes nowhere.
+    pub fn output(&mut self, id: ConnectionId) -> &mut Vec<u8> {
+        match self.slab.get_mut(id.index()) {
+            Some(connection)
+                if connection.serial == id.serial && connection.phase != Phase::Lingering =>
+            {
+                if connection.output.capacity() == 0 {
+                    connection.output = self.buffers.take();
+                }
+                if !connection.dirty {
+                    connection.dirty = true;
+                    self.dirty.push(id);
+                }
+                &mut connection.output
+            }
+            _ => {
+                self.nowhere.clear();
+                &mut self.nowhere
+            }
+        }
+    }
+
+    /// Appends to the output.
+    pub fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
+        self.output(id).extend_from_slice(bytes);
+    }
+
+    /// The stream offset of the next byte of output, counted from the beginning of the connection.
+    pub fn queued(&self, id: ConnectionId) -> Option<u64> {
+        self.get(id).map(Connection::queued)
+    }
+
+    /// The stream offset up to which output was taken by the socket.
+    pub fn accepted(&self, id: ConnectionId) -> Option<u64> {
+        self.get(id).map(Connection::accepted)
+    }
+
+    /// Lets everything go that was appended so far, and writes as much as the socket takes; the rest follows
+    /// by itself.
+    pub fn flush(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.dirty = false;
+            let all = connection.queued();
+            self.flush_to(id, all);
+        }
+    }
+
+    /// Lets output go up to a stream offset, and writes as much as the socket takes; the rest, up to
+    /// there, follows by itself.
+    pub fn flush_to(&mut self, id: ConnectionId, offset: u64) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.released = connection.released.max(offset.min(connection.queued()));
+            self.pump(id.index());
+        }
+    }
+
+    /// Flushes every connection that was appended to since its last flush.
+    pub fn flush_all(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for id in dirty.drain(..) {
+            if self.get(id).is_some_and(|connection| connection.dirty) {
+                self.flush(id);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// Forgets about those that were flushed one by one.
+    pub(super) fn sweep_dirty(&mut self) {
+        if !self.dirty.is_empty() {
+            let mut dirty = std::mem::take(&mut self.dirty);
+            dirty.retain(|&id| self.get(id).is_some_and(|connection| connection.dirty));
+            self.dirty = dirty;
+        }
+    }
+
+    // Input.
+
+    /// Whether the next request may be handled now: not when the connection is paused, has too much unsent output,
+    /// or is finishing.
+    pub fn wants_input(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| connection.wants_input(self.limits.output))
+    }
+
+    /// Whether the peer has said that it will send nothing more than what is there already.
+    pub fn has_ended(&self, id: ConnectionId) -> bool {
+        self.get(id).is_none_or(|connection| connection.told_end)
+    }
+
+    /// Neither reads nor offers input until it is resumed.
+    pub fn pause(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.paused = true;
+        }
+    }
+
+    /// Goes on after a pause; unconsumed input is offered again, in this turn, after the callback that asked for it.
+    pub fn resume(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.paused = false;
+            connection.again = true;
+            self.list(id.index());
+        }
+    }
+
+    // The end.
+
+    /// Reads no more, and closes the connection when all its output was released and taken.
+    pub fn finish(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id) {
+            connection.phase = Phase::Finishing;
+            self.pump(id.index());
+        }
+    }
+
+    /// Closes the connection at once, whatever waits.
+    pub fn abort(&mut self, id: ConnectionId) {
+        if self.get(id).is_some() {
+            self.close(id.index(), Reason::Aborted);
+        }
+    }
+
+    /// Has [`Service::timed_out`](super::Service::timed_out) called at this time, or never.
+    pub fn set_deadline(&mut self, id: ConnectionId, deadline: Option<Instant>) {
+        if let Some(connection) = self.slab.get_mut(id.index())
+            && connection.serial == id.serial
+            && connection.phase != Phase::Lingering
+        {
+            connection.timer.service = deadline;
+            self.deadlines.enter(id, &mut connection.timer);
+        }
+    }
+
+    /// Closes the listening sockets. Who is connected stays.
+    pub fn stop_accepting(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// Ends the loop: accepting stops, all connections are finished, and those that have not taken their output within this time
+    /// are cut off. The callbacks go on until then.
+    pub fn stop(&mut self, within: Duration) {
+        self.stop_accepting();
+        let stop_at = self.now + within;
+        self.stop_at = Some(self.stop_at.map_or(stop_at, |earlier| earlier.min(stop_at)));
+        let open: Vec<ConnectionId> = self.open().collect();
+        for id in open {
+            self.finish(id);
+        }
+    }
+
+    /// Those that are open now.
+    pub fn open(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.slab
+            .iter()
+            .filter(|(_, connection)| connection.phase != Phase::Lingering)
+            .map(|(index, connection)| connection.id(index))
+    }
+
+    // Inside.
+
+    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slab.get(id.index()).filter(|connection| {
+            connection.serial == id.serial && connection.phase != Phase::Lingering
+        })
+    }
+
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.slab.get_mut(id.index()).filter(|connection| {
+            connection.serial == id.serial && connection.phase != Phase::Lingering
+        })
+    }
+
+    /// Puts a connection on the list of those to attend to in this turn.
+    pub(super) fn list(&mut self, index: usize) {
+        if let Some(connection) = self.slab.get_mut(index)
+            && !connection.listed
+        {
+            connection.listed = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Writes what may be written, and draws the conclusions.
+    pub(super) fn pump(&mut self, index: usize) {
+        let Some(connection) = self.slab.get_mut(index) else { return };
+        let id = connection.id(index);
+        let tried = connection.writable && connection.wants_write();
+        let before = connection.accepted();
+        if tried && let Err(error) = connection.write(&mut self.buffers) {
+            return self.close(index, Reason::Failed(error.kind()));
+        }
+        let taken = connection.accepted() - before;
+        self.statistics.written += taken;
+        let unsent = connection.unsent();
+        let limit = self.limits.output;
+        if !connection.congested && unsent > limit && !connection.writable {
+            connection.congested = true;
+            self.notices.push_back(Notice::Congested(id, true));
+        } else if connection.congested && unsent <= limit / 2 {
+            connection.congested = false;
+            self.notices.push_back(Notice::Congested(id, false));
+        }
+        if tried {
+            connection.watch_output(taken > 0, self.now + self.limits.stuck);
+            self.deadlines.enter(id, &mut connection.timer);
+        }
+        let drained = unsent == 0 && !connection.wants_write();
+        if connection.phase == Phase::Finishing && drained {
+            self.shut(index);
+        } else if connection.again && connection.wants_input(limit) {
+            self.list(index);
+        }
+    }
+
+    /// All output was taken: says so to the peer, and waits a moment for it to do the same.
+    fn shut(&mut self, index: usize) {
+        let Some(connection) = self.slab.get_mut(index) else { return };
+        if let Some(tls) = &mut connection.tls {
+            tls.close(&mut connection.stream);
+        }
+        // With nothing left to read, closing cannot overtake the last output. On the way out of the
+        // process that is good enough; otherwise input may still be on its way.
+        let nothing_left =
+            self.stop_at.is_some() && !matches!(connection.read(&mut [0; 4096]), Ok(Some(1..)));
+        if connection.at_end || nothing_left || connection.stream.shutdown(Shutdown::Write).is_err()
+        {
+            return self.close(index, Reason::Finished);
+        }
+        let id = connection.id(index);
+        let closed = Closed { accepted: connection.accepted(), reason: Reason::Finished };
+        self.notices.push_back(Notice::Closed(id, closed));
+        connection.phase = Phase::Lingering;
+        connection.drop_input(&mut self.buffers);
+        connection.timer.service = None;
+        connection.timer.layer = Some(self.now + limits::LINGER);
+        self.deadlines.enter(id, &mut connection.timer);
+        self.list(index);
+    }
+
+    /// Lets go of a connection.
+    pub(super) fn close(&mut self, index: usize, reason: Reason) {
+        let Some(mut connection) = self.slab.try_remove(index) else { return };
+        if connection.phase != Phase::Lingering {
+            let closed = Closed { accepted: connection.accepted(), reason };
+            self.notices.push_back(Notice::Closed(connection.id(index), closed));
+        }
+        connection.drop_input(&mut self.buffers);
+        self.buffers.put(std::mem::take(&mut connection.output));
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("open", &self.slab.len())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! Who may do what: tokens, and what each of them allows.
+//!
+//! A token file has a line for each token: the token, then what it may do.
+//!
+//! ```text
+//! # token                            prefix (default: all names)  rights (default: use,create)
+//! 7c1f0e0d4c1d4bd0a6a1cbb7cf8a1f1e   prefix=ci/                   rights=use
+//! 0f5d7d0e4b7a4c6c8d1e2f3a4b5c6d7e   rights=use,create,admin
+//! ```
+
+use std::error::Error;
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+
+use crate::kernel::Operation;
+
+/// The shortest token: shorter ones can be guessed.
+pub const MIN_TOKEN: usize = 16;
+
+/// What a client may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    prefix: String,
+    uses: bool,
+    creates: bool,
+    administers: bool,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// To use objects.
+    Use,
+    /// To create and delete them.
+    Create,
+    /// To stop the server.
+    Administer,
+}
+
+impl Rights {
+    /// Everything: what everybody may who can reach a server without tokens.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { prefix: String::new(), uses: true, creates: true, administers: true }
+    }
+
+    /// Why it is not allowed, if it is not.
+    pub(super) fn refusal(&self, need: Need, operation: &Operation<'_>) -> Option<String> {
+        let (has, right) = match need {
+            Need::Use => (self.uses, "use"),
+            Need::Create => (self.creates, "create"),
+            Need::Administer => (self.administers, "admin"),
+        };
+        if !has {
+            return Some(format!("this token lacks the right {right:?}"));
+        }
+        match operation {
+            Operation::Object { name: begins, .. } | Operation::List { prefix: begins, .. }
+                if !begins.starts_with(&self.prefix) =>
+            {
+                Some(format!("this token is for names that begin with {:?}", self.prefix))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// All tokens that a server knows.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    tokens: Vec<(Vec<u8>, Rights)>,
+}
+
+/// A line of a token file that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadTokens {
+    line: usize,
+    reason: String,
+}
+
+impl fmt::Display for BadTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl Error for BadTokens {}
+
+impl Tokens {
+    /// Reads a token file.
+    ///
+    /// # Errors
+    /// If a line makes no sense, or there is no token at all.
+    pub fn parse(text: &str) -> Result<Self, BadTokens> {
+        let mut tokens = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let bad = |reason: String| BadTokens { line: number + 1, reason };
+            let mut words = line.split_whitespace();
+            let Some(token) = words.next().filter(|word| !word.starts_with('#')) else { continue };
+            if token.len() < MIN_TOKEN {
+                return Err(bad(format!("a token has fewer than {MIN_TOKEN} characters")));
+            }
+            let mut rights = Rights { administers: false, ..Rights::all() };
+            for word in words {
+                match word.split_once('=') {
+                    Some(("prefix", prefix)) => rights.prefix = prefix.into(),
+                    Some(("rights", list)) => {
+                        (rights.uses, rights.creates) = (false, false);
+                        for right in list.split(',') {
+                            match right {
+                                "use" => rights.uses = true,
+                                "create" => rights.creates = true,
+                                "admin" => rights.administers = true,
+                                _ => {
+                                    return Err(bad(format!(
+                                        "right {right:?}; there are use, create and admin"
+                                    )));
+                                }
+                            }
+                        }
+                    }
+                    _ => {
+                        return Err(bad(format!(
+                            "{word:?}; after the token come prefix=... and rights=..."
+                        )));
+                    }
+                }
+            }
+            tokens.push((token.as_bytes().to_vec(), rights));
+        }
+        if tokens.is_empty() {
+            return Err(BadTokens { line: 1, reason: "there is no token".into() });
+        }
+        Ok(Self { tokens })
+    }
+
+    /// What this token allows. All tokens are compared, each in a time that does not depend on where they differ.
+    #[must_use]
+    pub fn rights(&self, token: &str) -> Option<&Rights> {
+        let mut found = None;
+        for (known, rights) in &self.tokens {
+            if bool::from(known.as_slice().ct_eq(token.as_bytes())) {
+                found = Some(rights);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Kind, Verb};
+
+    fn object(name: &str) -> Operation<'_> {
+        Operation::Object { kind: Kind::Lock, name, verb: Verb::Show }
+    }
+
+    const FILE: &str = "\
+# comment
+
+0123456789abcdef prefix=ci/ rights=use
+fedcba9876543210 rights=use,create,admin
+00000000000000000
+";
+
+    #[test]
+    fn a_token_allows_what_its_line_says() {
+        let tokens = Tokens::parse(FILE).unwrap();
+        let ci = tokens.rights("0123456789abcdef").unwrap();
+        assert_eq!(ci.refusal(Need::Use, &object("ci/a")), None);
+        assert!(ci.refusal(Need::Use, &object("other")).is_some());
+        assert!(ci.refusal(Need::Create, &object("ci/a")).is_some());
+        assert!(ci.refusal(Need::Administer, &Operation::Ping).is_some());
+        let list = |prefix| Operation::List { kind: None, prefix, limit: 1 };
+        assert_eq!(ci.refusal(Need::Use, &list("ci/")), None);
+        assert!(ci.refusal(Need::Use, &list("ci")).is_some());
+        let admin = tokens.rights("fedcba9876543210").unwrap();
+        assert_eq!(admin.refusal(Need::Administer, &Operation::Ping), None);
+        let usual = tokens.rights("00000000000000000").unwrap();
+        assert_eq!(usual.refusal(Need::Create, &object("q")), None);
+        assert!(usual.refusal(Need::Administer, &Operation::Ping).is_some());
+        for unknown in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {
+            assert_eq!(tokens.rights(unknown), None);
+        }
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_refused_with_its_number() {
+        for (text, line) in [
+            ("", 1),
+            ("# only a comment", 1),
+            ("short", 1),
+            ("# one\n0123456789abcdef right=use", 2),
+            ("0123456789abcdef rights=everything", 1),
+        ] {
+            assert_eq!(Tokens::parse(text).unwrap_err().line, line, "{text:?}");
+        }
+    }
+}

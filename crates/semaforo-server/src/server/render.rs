@@ -1,0 +1,177 @@
+//! From the kernel's answers to bytes.
+
+use crate::kernel::{
+    Answer, ConnectionKey, Content, Details, Entry, Holder, ObjectView, View, Who, Wish,
+};
+use crate::wire::{Value, write_answer, write_string};
+
+/// Appends an answer to a connection's output. `address` says what a connection is called.
+pub(super) fn render(
+    output: &mut Vec<u8>,
+    id: Option<&str>,
+    answer: &Answer,
+    address: &dyn Fn(ConnectionKey) -> String,
+) {
+    let status = answer.status.number();
+    let numbers =
+        answer.headers.iter().map(|(header, value)| (header.name(), Value::Number(value)));
+    match &answer.content {
+        Content::Session(session) => {
+            let session = session.to_string();
+            let headers = [("session", Value::Text(&session))].into_iter().chain(numbers);
+            write_answer(output, status, id, headers, None);
+        }
+        Content::Nothing | Content::Message(_) | Content::Fragile(_) => {
+            write_answer(output, status, id, numbers, answer.payload());
+        }
+        Content::Error(_) | Content::View(_) => {
+            let payload = payload(answer, address);
+            write_answer(output, status, id, numbers, payload.as_deref());
+        }
+    }
+}
+
+/// The payload of an answer, as JSON.
+pub(super) fn payload(
+    answer: &Answer,
+    address: &dyn Fn(ConnectionKey) -> String,
+) -> Option<Vec<u8>> {
+    match &answer.content {
+        Content::Nothing | Content::Session(_) => None,
+        Content::Message(payload) => Some(payload.to_vec()),
+        Content::Fragile(parcel) => Some(parcel.payload().to_vec()),
+        Content::Error(reason) => {
+            let mut json = Json::default();
+            json.object(|json| json.text("error", reason));
+            Some(json.bytes)
+        }
+        Content::View(view) => {
+            let mut json = Json::default();
+            match &**view {
+                View::Object(object) => json.object(|json| show(json, object, address)),
+                View::List(entries) => json.array(entries, |json, entry| {
+                    json.object(|json| list(json, entry));
+                }),
+            }
+            Some(json.bytes)
+        }
+    }
+}
+
+fn list(json: &mut Json, entry: &Entry) {
+    json.text("kind", entry.kind.singular());
+    json.text("name", &entry.name);
+    json.number("held", entry.held as u64);
+    json.number("waiting", entry.waiting as u64);
+}
+
+fn show(json: &mut Json, object: &ObjectView, address: &dyn Fn(ConnectionKey) -> String) {
+    json.text("kind", object.kind.singular());
+    json.text("name", &object.name);
+    match object.details {
+        Details::None => {}
+        Details::Semaphore { permits, available } => {
+            json.number("permits", permits.into());
+            json.number("available", available.into());
+        }
+        Details::Latch { count, start } => {
+            json.number("count", count);
+            json.number("start", start.into());
+        }
+        Details::Event { set, auto } => {
+            json.flag("set", set);
+            json.text("reset", if auto { "auto" } else { "manual" });
+        }
+        Details::Barrier { parties, generation, broken } => {
+            json.number("parties", parties.into());
+            json.number("generation", generation);
+            json.flag("broken", broken);
+        }
+        Details::Queue { capacity, ready, delayed, out, bytes } => {
+            json.number("capacity", capacity);
+            json.number("ready", ready as u64);
+            json.number("delayed", delayed as u64);
+            json.number("out", out as u64);
+            json.number("bytes", bytes);
+        }
+    }
+    json.number("held", object.held as u64);
+    json.key("holders");
+    json.array(&object.holders, |json, Holder { fence, wish, who }| {
+        json.object(|json| {
+            json.text("who", &called(who, address));
+            json.number("fence", *fence);
+            match wish {
+                Wish::Permits(permits) => json.number("permits", (*permits).into()),
+                Wish::Read => json.text("mode", "read"),
+                Wish::Write => json.text("mode", "write"),
+            }
+        });
+    });
+    json.number("waiting", object.waiting as u64);
+    json.key("waiters");
+    json.array(&object.waiters, |json, who| json.string(&called(who, address)));
+}
+
+fn called(who: &Who, address: &dyn Fn(ConnectionKey) -> String) -> String {
+    match who {
+        Who::Connection(key) => address(*key),
+        Who::Session(label) => label.to_string(),
+    }
+}
+
+/// Writes JSON, member after member.
+#[derive(Debug, Default)]
+pub(super) struct Json {
+    pub(super) bytes: Vec<u8>,
+    follows: bool,
+}
+
+impl Json {
+    pub(super) fn object(&mut self, members: impl FnOnce(&mut Self)) {
+        self.bytes.push(b'{');
+        self.follows = false;
+        members(self);
+        self.bytes.push(b'}');
+        self.follows = true;
+    }
+
+    pub(super) fn array<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Self, &T)) {
+        self.bytes.push(b'[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.bytes.push(b',');
+            }
+            each(self, item);
+        }
+        self.bytes.push(b']');
+        self.follows = true;
+    }
+
+    pub(super) fn key(&mut self, name: &str) {
+        if std::mem::replace(&mut self.follows, true) {
+            self.bytes.push(b',');
+        }
+        write_string(&mut self.bytes, name);
+        self.bytes.push(b':');
+    }
+
+    pub(super) fn string(&mut self, text: &str) {
+        write_string(&mut self.bytes, text);
+    }
+
+    pub(super) fn text(&mut self, name: &str, text: &str) {
+        self.key(name);
+        self.string(text);
+    }
+
+    pub(super) fn number(&mut self, name: &str, number: u64) {
+        self.key(name);
+        self.bytes.extend_from_slice(number.to_string().as_bytes());
+    }
+
+    pub(super) fn flag(&mut self, name: &str, flag: bool) {
+        self.key(name);
+        self.bytes.extend_from_slice(if flag { b"true" } else { b"false" });
+    }
+}
