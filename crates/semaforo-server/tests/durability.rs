@@ -91,7 +91,10 @@ impl Client {
         match self.answers.fill_buf() {
             Ok(bytes) => bytes.is_empty(),
             Err(error) => {
-                matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+                matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                )
             }
         }
     }
