@@ -1,7 +1,8 @@
 //! How long a message takes to somebody who waits for it.
 //!
 //! In lock-step: the taker waits, the producer puts one message, the taker has it; and again.
-//! Nothing else is going on, so that the figure is mostly that of waking two processes up.
+//! Nothing else is going on, so that the figure is mostly that of waking two processes up, each on
+//! a core of its own.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use super::dialects::{Beanstalkd, Dialect, Redis, Semaforo, Step};
 use super::load::{Failure, Load};
 use super::peers::{self, Kept};
 use super::process::Server;
-use super::{Sampler, contestant, contestants, ours};
+use super::{Sampler, contestant_apart, contestants, ours};
 use crate::measure::percentile;
 use crate::row::{Bar, Contestant, Row};
 
@@ -34,13 +35,13 @@ pub(super) fn rows() -> Vec<Row> {
 
 fn hand_off(percent: usize) -> Vec<Contestant> {
     contestants([
-        contestant(ours::semaforo(Kept::InMemory), |server| {
+        contestant_apart(ours::semaforo(Kept::InMemory), |server| {
             lock_step(server, || Semaforo::new(""), Some(Step::Prepare), None, percent)
         }),
-        contestant(peers::redis(Kept::InMemory), |server| {
+        contestant_apart(peers::redis(Kept::InMemory), |server| {
             lock_step(server, || Redis::new(""), None, None, percent)
         }),
-        contestant(peers::beanstalkd(Kept::InMemory), |server| {
+        contestant_apart(peers::beanstalkd(Kept::InMemory), |server| {
             lock_step(server, Beanstalkd::default, None, Some(Step::Acknowledge), percent)
         }),
     ])

@@ -23,7 +23,7 @@ use crate::measure::Plan;
 use crate::row::{Contestant, Row, Side, Work};
 use dialects::Dialect;
 use load::Failure;
-use process::{Recipe, Server};
+use process::{Recipe, Server, apart};
 
 pub(crate) fn rows(plan: &Plan) -> Vec<Row> {
     memory::raise_the_limit_of_files();
@@ -54,6 +54,17 @@ fn contestant<D: Dialect>(
     sampler: impl FnOnce(Server) -> Result<Sampler, Failure>,
 ) -> Option<Contestant> {
     contestant_of(recipe, |recipe| sampler(recipe.start()?))
+}
+
+/// The same, with a core for the server and one for the clients.
+fn contestant_apart<D: Dialect>(
+    recipe: Option<Recipe<D>>,
+    sampler: impl FnOnce(Server) -> Result<Sampler, Failure>,
+) -> Option<Contestant> {
+    contestant_of(recipe, |recipe| {
+        let mut sampler = sampler(recipe.start_apart()?)?;
+        Ok(Box::new(move |length| apart(|| sampler(length))))
+    })
 }
 
 /// A peer that is not installed, or fails, is left out. Ours has a place that stays empty.

@@ -15,8 +15,7 @@ pub(super) const NAME: &str = "semaforo";
 
 /// What the binary `semaforo` does.
 pub(super) fn main() -> ExitCode {
-    // semaforo_server::cli::main()
-    ExitCode::FAILURE
+    semaforo_server::cli::main(std::env::args_os())
 }
 
 pub(super) fn semaforo(kept: Kept) -> Option<Recipe<Semaforo>> {

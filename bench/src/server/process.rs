@@ -17,6 +17,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::dialects::Dialect;
 use super::load::{Failure, first_answer};
 use super::ours;
+use crate::placement::Placement;
 
 /// Names that this program gives itself when it starts itself as something else.
 const GUARD: &str = "bench-guard";
@@ -122,6 +123,15 @@ impl<D: Dialect> Recipe<D> {
         self.start_in(&Directory::new()?)
     }
 
+    /// On a core of its own, if there are two: where a process wakes another, it matters more than
+    /// anything else whether they share one, and it stays as it happened to begin.
+    pub(super) fn start_apart(&self) -> Result<Server, Failure> {
+        Placement::Apart.place_this_thread(SERVER);
+        let server = self.start();
+        Placement::Free.place_this_thread(SERVER);
+        server
+    }
+
     /// Waits for the first answer, too.
     pub(super) fn start_in(&self, directory: &Rc<Directory>) -> Result<Server, Failure> {
         let address = free_address()?;
@@ -147,6 +157,18 @@ impl<D: Dialect> Recipe<D> {
         }
         Ok(server)
     }
+}
+
+/// Members of a pair that is placed apart.
+const CLIENTS: usize = 0;
+const SERVER: usize = 1;
+
+/// Takes a sample of a server that was started apart.
+pub(super) fn apart<T>(sample: impl FnOnce() -> T) -> T {
+    Placement::Apart.place_this_thread(CLIENTS);
+    let sample = sample();
+    Placement::Free.place_this_thread(CLIENTS);
+    sample
 }
 
 /// A running server; dropping it ends it.

@@ -3,7 +3,7 @@
 use super::crowd::{Crowd, TAKER};
 use super::dialects::{Beanstalkd, Dialect, Echo, Nats, Redis, Semaforo, Step};
 use super::peers::{self, Kept};
-use super::{contestant, contestants, ours};
+use super::{contestant, contestant_apart, contestants, ours};
 use crate::row::{Bar, Contestant, Row, Side};
 
 const PRODUCERS: usize = 25;
@@ -18,7 +18,12 @@ pub(super) fn rows() -> Vec<Row> {
         Row::new(id, about, contestants).per_second().bar(Bar::at_least(bar, "redis"))
     };
     vec![
-        row("ping", "requests: one connection, request and answer", ping, 0.95),
+        row(
+            "ping",
+            "requests: one connection, request and answer; a core for each side",
+            ping,
+            0.95,
+        ),
         row(
             "put-take",
             "puts and takes: 25 connections put, 25 take and wait; in memory",
@@ -34,13 +39,15 @@ fn ping() -> Vec<Contestant> {
     fn one<D: Dialect + 'static>(new: fn(usize) -> D) -> Crowd<D> {
         Crowd::counting(&[Step::Ping]).with(1, &[Step::Ping], new)
     }
-    let echo = contestant(peers::echo(), |server| one(|_| Echo).sampler(server));
+    let echo = contestant_apart(peers::echo(), |server| one(|_| Echo).sampler(server));
     contestants([
-        contestant(ours::semaforo(Kept::InMemory), |server| {
+        contestant_apart(ours::semaforo(Kept::InMemory), |server| {
             one(|_| Semaforo::new("")).sampler(server)
         }),
-        contestant(peers::redis(Kept::InMemory), |server| one(|_| Redis::new("")).sampler(server)),
-        contestant(peers::nats(), |server| one(|_| Nats).sampler(server)),
+        contestant_apart(peers::redis(Kept::InMemory), |server| {
+            one(|_| Redis::new("")).sampler(server)
+        }),
+        contestant_apart(peers::nats(), |server| one(|_| Nats).sampler(server)),
         echo.map(|echo| {
             let beside = Contestant { side: Side::Beside, ..echo };
             beside.caveat("echo: a bare loop of read and write, for one client")

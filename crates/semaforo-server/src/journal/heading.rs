@@ -78,7 +78,7 @@ impl Heading {
         match small(8) {
             VERSION => {}
             // A version is never so large: this is a flipped bit.
-            newer if newer > VERSION && newer < 1 << 16 => return Err(BadHeading::Newer(newer)),
+            newer if newer > VERSION && newer < 1 << 8 => return Err(BadHeading::Newer(newer)),
             _ => return Err(BadHeading::Damaged("there is no such version")),
         }
         if small(60) != crc32fast::hash(&bytes[..60]) {

@@ -303,13 +303,18 @@ impl State {
         self.sessions.len()
     }
 
+    /// How many holds there are.
+    pub(super) fn hold_count(&self) -> usize {
+        self.holds.len()
+    }
+
     /// All objects, the created ones first.
     pub(super) fn objects(&self) -> impl Iterator<Item = (u32, &Object)> {
         let used = self.used.iter().map(|(place, object)| (place | BY_USE, object));
         self.created.iter().chain(used)
     }
 
-    pub(super) fn objects_of(&self, kind: Kind) -> impl Iterator<Item = (&str, u32)> {
+    pub(super) fn objects_of(&self, kind: Kind) -> impl ExactSizeIterator<Item = (&str, u32)> {
         self.names[kind as usize].iter().map(|(name, place)| (&**name, *place))
     }
 

@@ -1,0 +1,222 @@
+//! Getting connected.
+
+use std::future::IntoFuture;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
+
+use mio::Waker;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::call::Call;
+use super::driver::{Driver, Settings, Target, WAKE};
+use super::handle::{Handle, Shared};
+use super::slot::{Pledge, Slot};
+use super::{Client, Error};
+
+/// The port of a server that was told none.
+const PORT: u16 = 13000;
+
+/// A connection to be made. Await it, or [`wait`](Self::wait).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is connected until this is awaited or waited on"]
+pub struct Connect {
+    address: String,
+    token: Option<String>,
+    security: Security,
+    ttl: Duration,
+    label: Option<String>,
+    patience: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+enum Security {
+    None,
+    Authority(PathBuf),
+    Config(Arc<ClientConfig>),
+}
+
+impl Connect {
+    pub(super) fn new(address: String) -> Self {
+        Self {
+            address,
+            token: None,
+            security: Security::None,
+            ttl: Duration::from_secs(30),
+            label: None,
+            patience: None,
+        }
+    }
+
+    /// The credentials for everything that is asked.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Uses TLS, and trusts the certificates in this PEM file.
+    pub fn certificate_authority(mut self, file: impl AsRef<Path>) -> Self {
+        self.security = Security::Authority(file.as_ref().to_owned());
+        self
+    }
+
+    /// Uses TLS, configured so.
+    pub fn tls(mut self, config: Arc<ClientConfig>) -> Self {
+        self.security = Security::Config(config);
+        self
+    }
+
+    /// How long the session outlives its connection, or a silence of this client. 30 seconds if it
+    /// is not said; the server takes 100 ms to a day.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl.clamp(Duration::from_millis(100), Duration::from_secs(86_400));
+        self
+    }
+
+    /// What people see of the session, when they look who holds what.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// How long a request that has no time limit of its own waits for a connection, before it fails with
+    /// [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Blocks this thread until the client is connected.
+    ///
+    /// # Errors
+    /// If nobody can be reached, or the server refuses.
+    pub fn wait(self) -> Result<Client, Error> {
+        self.start()?.wait()
+    }
+
+    fn start(self) -> Result<Call<Client>, Error> {
+        let slot = Arc::new(Slot::default());
+        let pledge = Pledge::new(Arc::clone(&slot));
+        let handle = self.spawn(pledge).map_err(Error::CannotConnect)?;
+        Ok(Call::begun(&handle, slot, |handle, _| Ok(Client::new(handle))))
+    }
+
+    fn spawn(self, first: Pledge) -> io::Result<Arc<Handle>> {
+        let tls = match self.security {
+            Security::None => None,
+            Security::Authority(file) => Some(Arc::new(trusting(&file)?)),
+            Security::Config(config) => Some(config),
+        };
+        let mut address = self.address;
+        if !has_port(&address) {
+            address = format!("{address}:{PORT}");
+        }
+        let settings = Settings {
+            target: Target { address, tls },
+            token: self.token,
+            ttl: self.ttl,
+            label: self.label,
+            patience: self.patience.unwrap_or(self.ttl),
+        };
+        let poll = mio::Poll::new()?;
+        let shared = Arc::new(Shared::new(Waker::new(poll.registry(), WAKE)?));
+        let handle = Arc::new(Handle::new(Arc::clone(&shared)));
+        let driver = Driver::new(shared, poll, settings, first);
+        thread::Builder::new().name("semaforo client".to_owned()).spawn(|| driver.run())?;
+        Ok(handle)
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Client, Error>;
+    type IntoFuture = Connecting;
+
+    fn into_future(self) -> Connecting {
+        Connecting(Stage::Planned(self))
+    }
+}
+
+/// The future of a [`Connect`].
+#[derive(Debug)]
+#[must_use = "nothing is connected until this is awaited"]
+pub struct Connecting(Stage);
+
+#[derive(Debug)]
+enum Stage {
+    Planned(Connect),
+    Begun(Call<Client>),
+    Over,
+}
+
+impl Future for Connecting {
+    type Output = Result<Client, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut call = match std::mem::replace(&mut self.0, Stage::Over) {
+            Stage::Planned(connect) => match connect.start() {
+                Ok(call) => call,
+                Err(error) => return Poll::Ready(Err(error)),
+            },
+            Stage::Begun(call) => call,
+            Stage::Over => panic!("a request was polled after it had completed"),
+        };
+        let polled = Pin::new(&mut call).poll(context);
+        if polled.is_pending() {
+            self.0 = Stage::Begun(call);
+        }
+        polled
+    }
+}
+
+/// `host:port` or `[address]:port`; an address of IPv6 alone has colons, too.
+fn has_port(address: &str) -> bool {
+    let after_brackets = address.rsplit_once(']').map_or(address, |(_, rest)| rest);
+    after_brackets.matches(':').count() == 1
+}
+
+fn trusting(file: &Path) -> io::Result<ClientConfig> {
+    let explain = |error: &dyn std::fmt::Display| {
+        let message = format!("certificates of {}: {error}", file.display());
+        io::Error::new(io::ErrorKind::InvalidInput, message)
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| explain(&error))? {
+        let certificate = certificate.map_err(|error| explain(&error))?;
+        roots.add(certificate).map_err(|error| explain(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(explain(&"there is none"));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| explain(&error))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports() {
+        for address in ["localhost:1", "127.0.0.1:1", "[::1]:1"] {
+            assert!(has_port(address), "{address}");
+        }
+        for address in ["localhost", "127.0.0.1", "[::1]"] {
+            assert!(!has_port(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there() {
+        let error = Client::connect("localhost").certificate_authority("/no/such.pem").wait();
+        let Err(Error::CannotConnect(error)) = error else { panic!("{error:?}") };
+        assert!(error.to_string().contains("/no/such.pem"), "{error}");
+    }
+}

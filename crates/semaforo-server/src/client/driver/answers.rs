@@ -1,0 +1,161 @@
+//! What the server says.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::{Closing, Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
+use crate::client::handle::giving_back;
+use crate::client::plan::Mode;
+use crate::client::slot::{Granted, Pledge};
+use crate::client::{Error, Reply};
+use crate::wire::Answer;
+
+impl Driver {
+    /// Reads, and deals with what has been answered.
+    pub(super) fn receive(&mut self, now: Instant) {
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
+        let read = link.connect().and_then(|_| link.read());
+        let found = link.frames(|frame| {
+            frames.push(frame.to_vec());
+            true
+        });
+        if let State::Greeting { greeted: greeted @ false, link, .. } = &mut self.state
+            && link.connect().unwrap_or(false)
+        {
+            *greeted = true;
+            self.greet(now);
+        }
+        for frame in &frames {
+            let Ok(answer) = Answer::parse(frame) else {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "this is not an answer");
+                return self.disconnect(error, now);
+            };
+            if let Err(error) = self.answered(&answer, now) {
+                return self.disconnect(error, now);
+            }
+        }
+        match (read, found) {
+            (Ok(true), Ok(())) => {}
+            (Ok(false), Ok(())) => {
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the server has hung up");
+                self.disconnect(error, now);
+            }
+            (Err(error), _) | (_, Err(error)) => self.disconnect(error, now),
+        }
+    }
+
+    /// Deals with an answer.
+    fn answered(&mut self, answer: &Answer<'_>, now: Instant) -> io::Result<()> {
+        let Some(id) = answer.headers.get("id") else {
+            // Only what the server could not read has no id.
+            let message = answer.error().unwrap_or_else(|| format!("status {}", answer.status));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        };
+        if let Some(number) = id.strip_prefix(ERRAND_PREFIX) {
+            let errand = number.parse().ok().and_then(|number| self.errands.remove(&number));
+            return match errand {
+                Some((errand, sent)) => self.done(errand, sent, answer, now),
+                None => Ok(()),
+            };
+        }
+        let Ok(number) = id.parse() else { return Ok(()) };
+        let Some(asked) = self.outstanding.get_mut(&number) else { return Ok(()) };
+        let Some(sent) = asked.sent else { return Ok(()) };
+
+        if answer.status == 503 && asked.plan.mode != Mode::Once {
+            // The next server, or the next life of this one, can do it.
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it is shutting down"));
+        }
+        if let Some(place) = asked.session {
+            if answer.status != 410 {
+                if let Some(session) = self.sessions.get(place) {
+                    session.confirm(sent);
+                }
+            } else if asked.is_about_a_hold() {
+                self.keep_alive(place, now);
+            } else {
+                self.lose(place);
+                return Ok(());
+            }
+        }
+        if let Some(asked) = self.forget(number) {
+            let session = asked.session.and_then(|place| self.sessions.get(place));
+            let unclaimed = asked.answer(Reply::new(answer), session.as_deref());
+            self.give_back(unclaimed, now);
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, unclaimed: Option<Granted>, now: Instant) {
+        if let Some(plan) = unclaimed.as_ref().and_then(giving_back) {
+            self.next_own += 1;
+            self.ask(self.next_own, plan, Pledge::none(), None, now);
+        }
+    }
+
+    /// Deals with the answer to something of the client's own.
+    fn done(
+        &mut self,
+        errand: Errand,
+        sent: Instant,
+        answer: &Answer<'_>,
+        now: Instant,
+    ) -> io::Result<()> {
+        match errand {
+            Errand::Greeting => self.greeted(answer, now),
+            Errand::Open(place) => {
+                let Some(session) = self.sessions.get(place) else { return Ok(()) };
+                if answer.status == 503 {
+                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "shutting down"));
+                }
+                let (Some(id), 200) = (answer.headers.get("session"), answer.status) else {
+                    let reply = Reply::new(answer);
+                    self.fail_session(place, || Error::of(&reply));
+                    return Ok(());
+                };
+                session.id = Some(id.to_owned());
+                session.is_opening = false;
+                let ttl = answer.headers.get("ttl").and_then(|ttl| ttl.parse().ok());
+                session.ttl = ttl.map_or(session.ttl, Duration::from_millis);
+                session.confirm(sent);
+                Ok(())
+            }
+            Errand::KeepAlive(place) => {
+                match (answer.status, self.sessions.get(place)) {
+                    (200, Some(session)) => {
+                        session.keep_alive_sent = None;
+                        session.confirm(sent);
+                    }
+                    (410, Some(_)) => self.lose(place),
+                    // Anything else confirms nothing; the connection is given up in time.
+                    _ => {}
+                }
+                Ok(())
+            }
+            Errand::Close | Errand::Cancel => Ok(()),
+        }
+    }
+
+    fn greeted(&mut self, answer: &Answer<'_>, now: Instant) -> io::Result<()> {
+        if answer.status != 200 {
+            let error = Error::of(&Reply::new(answer));
+            if let Some(mut first) = self.first.take() {
+                let _ = first.keep(Err(error));
+                self.closing = Some(Closing { limit: now, pledges: Vec::new(), has_said_so: true });
+                return Ok(());
+            }
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()));
+        }
+        let state = std::mem::replace(&mut self.state, State::Down { retry: now });
+        self.state = match state {
+            State::Greeting { link, .. } | State::Up(link) => State::Up(link),
+            State::Down { .. } => state,
+        };
+        self.pause = SHORTEST_PAUSE;
+        if let Some(mut first) = self.first.take() {
+            let _ = first.keep(Ok(Granted::nothing()));
+        }
+        Ok(())
+    }
+}

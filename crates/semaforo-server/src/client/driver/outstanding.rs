@@ -1,0 +1,125 @@
+//! The requests that are on their way.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::plan::{Mode, Plan};
+use crate::client::slot::{Granted, Pledge};
+use crate::client::{Error, Reply};
+use crate::wire::{Value, write_request};
+
+use super::sessions::Session;
+
+/// A request that is on its way.
+#[derive(Debug)]
+pub(super) struct Outstanding {
+    pub(super) plan: Plan,
+    pledge: Pledge,
+    asked: Instant,
+    pub(super) deadline: Option<Instant>,
+    /// When the clock is looked at for it: at its deadline, or a while later.
+    pub(super) timer: Option<Instant>,
+    /// The session that it belongs to, from the first sending on.
+    pub(super) session: Option<u64>,
+    /// Its number there.
+    pub(super) seq: Option<u64>,
+    /// When it was sent on the connection that there is now.
+    pub(super) sent: Option<Instant>,
+    /// On how many connections it was sent.
+    pub(super) sendings: u32,
+    /// Nobody waits for it any more; only what it was granted has to be given back.
+    pub(super) is_abandoned: bool,
+    /// It has been given a while more than its time limit for the answer to arrive.
+    pub(super) is_overdue: bool,
+}
+
+impl Outstanding {
+    pub(super) fn new(plan: Plan, pledge: Pledge, deadline: Option<Instant>, now: Instant) -> Self {
+        Self {
+            session: plan.lease.as_ref().map(|lease| lease.number),
+            plan,
+            pledge,
+            asked: now,
+            deadline,
+            timer: deadline,
+            seq: None,
+            sent: None,
+            sendings: 0,
+            is_abandoned: false,
+            is_overdue: false,
+        }
+    }
+
+    /// Writes the request, for this connection.
+    pub(super) fn write(
+        &mut self,
+        output: &mut Vec<u8>,
+        number: u64,
+        session: Option<&mut Session>,
+        now: Instant,
+    ) {
+        let mut headers: Vec<(&str, Value<'_>)> = vec![("id", Value::Number(number))];
+        for (name, value) in &self.plan.headers {
+            headers.push((name, Value::Text(value)));
+        }
+        if self.plan.waits {
+            if self.is_abandoned {
+                // Only the outcome is wanted, if there is one.
+                headers.push(("timeout", Value::Number(0)));
+            } else if let Some(deadline) = self.deadline {
+                let left = deadline.saturating_duration_since(now);
+                // Rounded up: nothing may end before its time.
+                let left = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+                headers.push(("timeout", Value::Number(left)));
+            }
+        }
+        if let Some(seq) = self.seq {
+            headers.push(("seq", Value::Number(seq)));
+        }
+        if let Some(session) = session {
+            let acked = session.news();
+            headers.extend(acked.map(|acked| ("acked", Value::Number(acked))));
+            headers.extend(session.id.as_deref().map(|id| ("session", Value::Text(id))));
+        }
+        let payload = self.plan.payload.as_deref().map(str::as_bytes);
+        write_request(output, &self.plan.method, &self.plan.path, headers, payload);
+        self.sent = Some(now);
+        self.sendings += 1;
+    }
+
+    /// Until when it waits for a connection, if there is none since then: one that has a time limit
+    /// of its own until that, and what only has to be given back for ever.
+    pub(super) fn waits_for_a_connection(
+        &self,
+        since: Instant,
+        patience: Duration,
+    ) -> Option<Instant> {
+        let is_bounded = self.deadline.is_some() || !self.pledge.is_open();
+        if is_bounded { None } else { self.asked.max(since).checked_add(patience) }
+    }
+
+    /// Whether 410 can mean that a hold is gone; otherwise only the session can be.
+    pub(super) const fn is_about_a_hold(&self) -> bool {
+        self.plan.lease.is_some() || matches!(self.plan.mode, Mode::Once | Mode::Free)
+    }
+
+    /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.
+    pub(super) fn answer(mut self, mut reply: Reply, session: Option<&Session>) -> Option<Granted> {
+        if self.plan.mode == Mode::Again && self.sendings > 1 && reply.status == 410 {
+            // It was done the first time, and only the answer was lost.
+            reply.status = 200;
+        }
+        let lease = session.map(|session| Arc::clone(&session.lease));
+        let granted = Granted { reply, path: self.plan.path, undo: self.plan.undo, lease };
+        match self.pledge.keep(Ok(granted)) {
+            Err(Ok(granted)) => Some(granted),
+            _ => None,
+        }
+    }
+
+    /// Tells the one who asked what ended the request, if somebody still waits for it.
+    pub(super) fn fail(&mut self, error: Error) {
+        // Nothing was granted.
+        let _ = self.pledge.keep(Err(error));
+    }
+}

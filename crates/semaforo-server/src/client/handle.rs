@@ -1,0 +1,159 @@
+//! How requests get to the client's thread.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use mio::Waker;
+use semaforo::{CancelSource, CancelToken};
+
+use super::plan::{Mode, Plan};
+use super::slot::{Granted, Pledge};
+
+/// What the client's thread is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    Ask {
+        number: u64,
+        plan: Plan,
+        pledge: Pledge,
+        deadline: Option<Instant>,
+    },
+    /// Nobody waits for this one any more.
+    Withdraw(u64),
+    /// All sessions are to end, and the thread with them.
+    Close(Pledge),
+}
+
+/// What clients, guards and requests share with the client's thread.
+pub(super) struct Shared {
+    inbox: Mutex<Inbox>,
+    waker: Waker,
+    lost: Mutex<CancelSource>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    commands: Vec<Command>,
+    /// The last request's number.
+    last: u64,
+    /// The thread has ended.
+    is_closed: bool,
+}
+
+impl Shared {
+    pub(super) fn new(waker: Waker) -> Self {
+        Self { inbox: Mutex::default(), waker, lost: Mutex::default() }
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A command that is not taken any more is dropped, and says so to whoever waits for it.
+    fn send(&self, command: impl FnOnce(&mut u64) -> Command) {
+        let mut refused = None;
+        let is_first = {
+            let mut inbox = self.inbox();
+            let command = command(&mut inbox.last);
+            if inbox.is_closed {
+                refused = Some(command);
+                false
+            } else {
+                inbox.commands.push(command);
+                inbox.commands.len() == 1
+            }
+        };
+        drop(refused);
+        if is_first {
+            // If it fails, the thread sees the command when it next wakes.
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// Everything that has come.
+    pub(super) fn receive(&self, into: &mut Vec<Command>) {
+        into.append(&mut self.inbox().commands);
+    }
+
+    /// Nothing is taken any more.
+    pub(super) fn close(&self) {
+        let commands = {
+            let mut inbox = self.inbox();
+            inbox.is_closed = true;
+            std::mem::take(&mut inbox.commands)
+        };
+        drop(commands);
+    }
+
+    pub(super) fn session_lost(&self) -> CancelToken {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).token()
+    }
+
+    /// A session was lost. Who asks from now on asks about the next.
+    pub(super) fn lose_session(&self) {
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
+        lost.cancel();
+    }
+}
+
+/// The way to the client's thread, which ends when the last of these is dropped.
+pub(super) struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Asks, and returns the request's number.
+    pub(super) fn ask(&self, plan: Plan, pledge: Pledge, deadline: Option<Instant>) -> u64 {
+        let mut number = 0;
+        self.shared.send(|last| {
+            *last += 1;
+            number = *last;
+            Command::Ask { number, plan, pledge, deadline }
+        });
+        number
+    }
+
+    pub(super) fn withdraw(&self, number: u64) {
+        self.shared.send(|_| Command::Withdraw(number));
+    }
+
+    pub(super) fn close(&self, pledge: Pledge) {
+        self.shared.send(|_| Command::Close(pledge));
+    }
+
+    pub(super) fn session_lost(&self) -> CancelToken {
+        self.shared.session_lost()
+    }
+
+    /// Gives back what was granted and nobody claimed.
+    pub(super) fn give_back(&self, granted: &Granted) {
+        if let Some(plan) = giving_back(granted) {
+            self.ask(plan, Pledge::none(), None);
+        }
+    }
+}
+
+/// The request that gives back what was granted.
+pub(super) fn giving_back(granted: &Granted) -> Option<Plan> {
+    let (method, header) = granted.undo.names()?;
+    let lease = granted.lease.as_ref().filter(|_| granted.reply.status == 200)?;
+    let value = granted.reply.header(header)?;
+    Some(Plan::new(method, &*granted.path, Mode::Again).header(header, value).lease(lease))
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.close(Pledge::none());
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}

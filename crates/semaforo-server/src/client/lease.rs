@@ -1,0 +1,86 @@
+//! How long a session lives for sure.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use semaforo::{CancelSource, CancelToken};
+
+/// What the holds of a session know of it.
+///
+/// The server counts from the arrival of a request, we from its sending: if we think that the
+/// session lives, it does.
+#[derive(Debug)]
+pub(super) struct Lease {
+    /// Which of the client's sessions this is.
+    pub(super) number: u64,
+    began: Instant,
+    /// Milliseconds after `began`.
+    ends: AtomicU64,
+    lost: CancelSource,
+}
+
+impl Lease {
+    /// For a session that is not open yet, and therefore does not end.
+    pub(super) fn new(number: u64) -> Self {
+        let (began, ends) = (Instant::now(), AtomicU64::new(u64::MAX));
+        Self { number, began, ends, lost: CancelSource::new() }
+    }
+
+    /// A request that was sent then has been answered. The first time, it is the one that opened the
+    /// session.
+    pub(super) fn renew(&self, sent: Instant, ttl: Duration) {
+        let ends = (sent + ttl).saturating_duration_since(self.began).as_millis() as u64;
+        // Only the client's own thread writes.
+        let before = self.ends.load(Ordering::Relaxed);
+        if before == u64::MAX || before < ends {
+            self.ends.store(ends, Ordering::Release);
+        }
+    }
+
+    /// When it ends, unless it is renewed; none before it has begun.
+    pub(super) fn ends(&self) -> Option<Instant> {
+        match self.ends.load(Ordering::Acquire) {
+            u64::MAX => None,
+            ends => self.began.checked_add(Duration::from_millis(ends)),
+        }
+    }
+
+    /// Whether it is over, also if the client's own thread has not noticed yet.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.is_cancelled() || self.ends().is_some_and(|ends| ends <= Instant::now())
+    }
+
+    pub(super) fn lose(&self) {
+        self.lost.cancel();
+    }
+
+    /// Fires when it is over.
+    pub(super) fn lost(&self) -> CancelToken {
+        self.lost.token()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_counts_from_the_sending() {
+        let lease = Lease::new(1);
+        assert!(!lease.is_lost());
+        let sent = Instant::now();
+        lease.renew(sent, Duration::from_secs(60));
+        assert!(!lease.is_lost());
+        let ends = lease.ends().unwrap();
+        // An answer to something older changes nothing.
+        lease.renew(sent.checked_sub(Duration::from_secs(1)).unwrap(), Duration::from_secs(60));
+        assert_eq!(lease.ends().unwrap(), ends);
+        lease.lose();
+        assert!(lease.is_lost());
+        assert!(lease.lost().is_cancelled());
+
+        let late = Lease::new(2);
+        late.renew(Instant::now(), Duration::ZERO);
+        assert!(late.is_lost());
+    }
+}

@@ -1,0 +1,52 @@
+//! An event.
+
+use std::sync::Arc;
+
+use super::{Object, deleted, shown};
+use crate::client::call::Call;
+use crate::client::handle::Handle;
+
+/// An event by name, which is set or not.
+#[derive(Clone, Debug)]
+pub struct Event {
+    object: Object,
+}
+
+impl Event {
+    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+        Self { object: Object::new(handle, "events", name) }
+    }
+
+    /// Makes it, unless it is there already: while it is set, everyone passes.
+    ///
+    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
+    pub fn create(&self) -> Call<()> {
+        self.object.call(self.object.free("CREATE").header("reset", "manual"))
+    }
+
+    /// Makes it, unless it is there already: each set lets one through, the first that waits or the
+    /// next to come.
+    ///
+    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
+    pub fn create_auto(&self) -> Call<()> {
+        self.object.call(self.object.free("CREATE").header("reset", "auto"))
+    }
+
+    /// Sets it.
+    pub fn set(&self) -> Call<()> {
+        self.object.call(self.object.safe("SET"))
+    }
+
+    /// Makes it unset.
+    pub fn reset(&self) -> Call<()> {
+        self.object.call(self.object.safe("RESET"))
+    }
+
+    /// Waits until it is set, or one is let through.
+    pub fn wait(&self) -> Call<()> {
+        self.object.call(self.object.safe("WAIT").waits())
+    }
+
+    shown!();
+    deleted!();
+}

@@ -1,0 +1,49 @@
+//! A latch.
+
+use std::sync::Arc;
+
+use super::{Object, deleted, shown};
+use crate::client::call::Call;
+use crate::client::handle::Handle;
+
+/// A count by name, which goes down to zero and lets everyone through there.
+#[derive(Clone, Debug)]
+pub struct Latch {
+    object: Object,
+}
+
+impl Latch {
+    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+        Self { object: Object::new(handle, "latches", name) }
+    }
+
+    /// Makes it, with this count, unless it is there already.
+    ///
+    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it began with another count.
+    pub fn create(&self, count: u32) -> Call<()> {
+        self.object.call(self.object.free("CREATE").header("count", count))
+    }
+
+    /// Counts down, and yields what is left. At zero it has no effect.
+    pub fn down(&self, by: u32) -> Call<u64> {
+        let plan = self.object.safe("DOWN").header("by", by);
+        Call::new(&self.object.handle, plan, |_, granted| granted.reply.number("count"))
+    }
+
+    /// Waits until the count is zero.
+    pub fn wait(&self) -> Call<()> {
+        self.object.call(self.object.free("WAIT").waits())
+    }
+
+    /// Sets the count anew, to what it began with if it is not said.
+    pub fn reset(&self, count: Option<u32>) -> Call<()> {
+        let plan = self.object.safe("RESET");
+        self.object.call(match count {
+            Some(count) => plan.header("count", count),
+            None => plan,
+        })
+    }
+
+    shown!();
+    deleted!();
+}
