@@ -11,6 +11,9 @@ use super::session::Owner;
 /// A queue that has grown beyond so many places gives the memory back when it is empty.
 const KEPT_PLACES: usize = 1024;
 
+/// Numbers of messages stay below this, so that every JSON reader can represent them.
+pub(super) const MAX_NUMBER: u64 = 1 << 53;
+
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
@@ -177,6 +180,9 @@ impl Messages {
 
     /// Gives a message to an owner until it is acknowledged or returned.
     pub(super) fn lend(&mut self, number: u64, priority: i32, owner: Owner) -> Option<&Message> {
+        if self.out.contains_key(&number) {
+            return None;
+        }
         let mut message = self.remove(number, priority)?;
         match owner {
             Owner::Connection(_) => message.lent = message.lent.saturating_add(1),
