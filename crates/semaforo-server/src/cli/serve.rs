@@ -11,7 +11,9 @@ use clap::{Args, ValueEnum};
 
 use super::duration;
 use crate::journal::Durability;
-use crate::server::{JournalKind, Options, Server, access::Tokens};
+use crate::server::access::Tokens;
+use crate::server::log::{Format, Level, Log};
+use crate::server::{JournalKind, Options, Server, http};
 use crate::{net, wire};
 
 /// How often a journal is synced with `--durability interval`.
@@ -70,6 +72,18 @@ pub(super) struct Serve {
     /// Who may do what: a token in each line, with prefix=... and rights=use,create,admin
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// The most connections of HTTP clients
+    #[arg(long, value_name = "N", default_value_t = http::CONNECTIONS, value_parser = positive)]
+    max_http_connections: usize,
+    /// A name by which HTTP clients may call this server, beside addresses and localhost
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// What is logged to the standard error output
+    #[arg(long, value_enum, default_value_t = Loudness::Info)]
+    log: Loudness,
+    /// Logs lines of JSON
+    #[arg(long)]
+    log_json: bool,
     /// Listens on other than loopback addresses although there is no encryption or no token
     #[arg(long)]
     insecure: bool,
@@ -81,6 +95,18 @@ enum Kept {
     File,
     /// Nothing is: everything ends with the server
     Memory,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Loudness {
+    /// What is broken
+    Error,
+    /// And what went wrong
+    Warning,
+    /// And what happens
+    Info,
+    /// And everything else
+    Debug,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -139,6 +165,14 @@ impl Serve {
             JournalKind::Memory => "nothing is kept".to_owned(),
             JournalKind::File { directory, .. } => format!("data in {}", directory.display()),
         };
+        let level = match self.log {
+            Loudness::Error => Level::Error,
+            Loudness::Warning => Level::Warning,
+            Loudness::Info => Level::Info,
+            Loudness::Debug => Level::Debug,
+        };
+        let format = if self.log_json { Format::Json } else { Format::Plain };
+        let (log, _end) = Log::to_stderr(level, format)?;
         let server = Server::start(Options {
             listen: self.listen,
             http: Some(self.http),
@@ -155,6 +189,9 @@ impl Serve {
             tokens,
             tls,
             signals: true,
+            http_connections: self.max_http_connections,
+            hosts: self.hosts,
+            log: Some(log),
             ..Options::default()
         })?;
         let mut output = std::io::stdout().lock();
@@ -163,6 +200,9 @@ impl Serve {
             let _ = writeln!(output, "{report}");
         }
         let _ = writeln!(output, "listening on {}", server.address());
+        if let Some(address) = server.http_address() {
+            let _ = writeln!(output, "http on {address}");
+        }
         let _ = output.flush();
         drop(output);
         server.run()?;

@@ -14,7 +14,7 @@ use super::{
     compaction::{self, Compacted, Job},
     recovery,
     segment::{self, BODY, Segment},
-    worker::Worker,
+    worker::{Panicked, Worker},
 };
 
 /// How long after a failed preparation of a segment the next one is tried.
@@ -66,6 +66,7 @@ enum Next<File> {
 
 /// What to prepare: number and size.
 type Order = (u64, u64);
+type Prepared<D> = Result<io::Result<Segment<<D as Disk>::File>>, Panicked>;
 
 /// What recovery hands over.
 pub(super) struct Parts<D: Disk> {
@@ -100,6 +101,8 @@ pub struct FileJournal<D: Disk = RealDisk> {
     /// Since when something has been waiting for a sync at an interval.
     unsynced_since: Option<Instant>,
     failed: bool,
+    /// Whether the last attempt to prepare a segment failed.
+    space_missing: bool,
     notices: VecDeque<Notice>,
     _lock: D::Lock,
 }
@@ -150,6 +153,7 @@ impl<D: Disk> FileJournal<D> {
             synced: position,
             unsynced_since: None,
             failed: false,
+            space_missing: false,
             notices: VecDeque::new(),
             _lock: lock,
         };
@@ -157,6 +161,7 @@ impl<D: Disk> FileJournal<D> {
             Some(next) => journal.next = Next::Ready(next),
             None => journal.prepare_next(),
         }
+        journal.compact_if_worthwhile();
         Ok(journal)
     }
 
@@ -170,29 +175,31 @@ impl<D: Disk> FileJournal<D> {
         self.preparer.start((self.active.number + 1, self.options.segment_size as u64));
     }
 
-    fn prepared(&mut self, result: Option<io::Result<Segment<D::File>>>) {
-        match result {
-            Some(Ok(segment)) => self.next = Next::Ready(segment),
-            Some(Err(error)) => self.space_missing(error.to_string()),
-            None => self.space_missing("the thread that prepares it has ended".into()),
-        }
-    }
-
-    fn space_missing(&mut self, reason: String) {
+    fn prepared(&mut self, result: Prepared<D>) {
+        let reason = match result {
+            Ok(Ok(segment)) => {
+                self.next = Next::Ready(segment);
+                if mem::take(&mut self.space_missing) {
+                    self.notices.push_back(Notice::SpaceFound);
+                }
+                return;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(panicked) => panicked.to_string(),
+        };
         self.next = Next::Missing(None);
-        // Once is enough for the log, while it is tried again and again.
-        let notice = Notice::SpaceMissing { reason };
-        if !self.notices.contains(&notice) {
-            self.notices.push_back(notice);
+        // Once is enough for the log, while it is tried again and again; and for a snapshot, which may make space.
+        if !mem::replace(&mut self.space_missing, true) {
+            self.notices.push_back(Notice::SpaceMissing { reason });
+            self.compact();
         }
-        // A snapshot may make space.
-        self.compact_if(1);
     }
 
     /// Whether the next segment is there, or will be in a moment, and has place for such a batch.
     fn next_fits(&mut self, events: usize) -> bool {
-        if matches!(self.next, Next::Preparing) {
-            let result = self.preparer.wait();
+        if matches!(self.next, Next::Preparing)
+            && let Some(result) = self.preparer.wait()
+        {
             self.prepared(result);
         }
         match &self.next {
@@ -207,9 +214,13 @@ impl<D: Disk> FileJournal<D> {
         let size = segment::size_for(events, self.options.segment_size as u64);
         self.next = Next::Preparing;
         self.preparer.start((self.active.number + 1, size));
-        let result = self.preparer.wait();
-        self.prepared(result);
-        matches!(&self.next, Next::Ready(next) if next.fits(events))
+        if let Some(Ok(Ok(segment))) = self.preparer.wait() {
+            self.next = Next::Ready(segment);
+            return true;
+        }
+        // Whether the name has the old file or the new one is not known; a third one makes it certain.
+        self.prepare_next();
+        false
     }
 
     /// Goes on in the next segment.
@@ -226,35 +237,47 @@ impl<D: Disk> FileJournal<D> {
             let full = mem::replace(&mut self.active, next);
             self.sealed.push((full.number, full.end - BODY as u64));
             self.prepare_next();
-            self.compact_if(self.options.snapshot_after);
+            self.compact_if_worthwhile();
         }
         Ok(())
     }
 
-    /// Starts a snapshot if the full segments have so many bytes, and there is none being made.
-    fn compact_if(&mut self, at_least: u64) {
+    /// Starts a snapshot if it is worth it.
+    fn compact_if_worthwhile(&mut self) {
+        let added: u64 = self.sealed.iter().map(|&(_, bytes)| bytes).sum();
+        // Folding a snapshot again costs as much as it is big: not before as much has been added.
+        let last = self.snapshot.map_or(0, |(_, bytes)| bytes);
+        if added >= self.options.snapshot_after.max(last) {
+            self.compact();
+        }
+    }
+
+    /// Starts a snapshot, if there is something new for it and none is being made.
+    fn compact(&mut self) {
         let (Some(&(first, _)), Some(&(last, _))) = (self.sealed.first(), self.sealed.last())
         else {
             return;
         };
-        let bytes: u64 = self.sealed.iter().map(|&(_, bytes)| bytes).sum();
-        let base = self.snapshot.map(|(number, _)| number);
-        // Folding a snapshot again costs as much as it is big: not before as much has been added.
-        let worth = at_least.max(self.snapshot.map_or(0, |(_, bytes)| bytes));
-        if bytes >= worth && !self.compactor.is_busy() {
+        if !self.compactor.is_busy() {
+            let base = self.snapshot.map(|(number, _)| number);
             self.compactor.start(Job { identity: self.identity, base, first, last });
         }
     }
 
-    fn compacted(&mut self, result: Result<Compacted, OpenError>) {
-        self.notices.push_back(match result {
-            Ok(Compacted { segment, position, bytes, segments, took }) => {
+    fn compacted(&mut self, result: Result<Result<Compacted, OpenError>, Panicked>) {
+        let notice = match result {
+            Ok(Ok(Compacted { segment, position, bytes, segments, took })) => {
                 self.sealed.retain(|&(number, _)| number > segment);
                 self.snapshot = Some((segment, bytes));
+                if matches!(self.next, Next::Missing(_)) {
+                    self.prepare_next();
+                }
                 Notice::Snapshot { position, bytes, segments, took }
             }
-            Err(error) => Notice::SnapshotFailed { reason: error.to_string() },
-        });
+            Ok(Err(error)) => Notice::SnapshotFailed { reason: error.to_string() },
+            Err(panicked) => Notice::SnapshotFailed { reason: panicked.to_string() },
+        };
+        self.notices.push_back(notice);
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -337,7 +360,7 @@ impl<D: Disk> Journal for FileJournal<D> {
             Next::Ready(_) => {}
             Next::Preparing => {
                 if let Some(result) = self.preparer.poll() {
-                    self.prepared(Some(result));
+                    self.prepared(result);
                 }
             }
             Next::Missing(None) => self.next = Next::Missing(Some(now + RETRY)),
@@ -367,7 +390,10 @@ impl<D: Disk> Journal for FileJournal<D> {
     }
 
     fn close(mut self: Box<Self>, time: u64) -> io::Result<()> {
-        self.append(&[], time, true)?;
+        // On a full disk there may be no place for the mark; the batches are safe without it.
+        if self.failed || self.has_room(0) {
+            self.append(&[], time, true)?;
+        }
         self.sync()
     }
 }

@@ -60,7 +60,9 @@ mod worker;
 use std::{borrow::Cow, fmt, io, time::Duration, time::Instant};
 
 pub use batch::MAXIMUM_BATCH;
-pub use disk::{Disk, DiskFile, LockError, RealDisk};
+pub use disk::{
+    Disk, DiskFile, LockError, Luck, RealDisk, SimulatedDisk, SimulatedFile, SimulatedLock,
+};
 pub use error::OpenError;
 pub use file::{FileJournal, Options};
 pub use heading::VERSION;

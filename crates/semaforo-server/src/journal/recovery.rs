@@ -21,6 +21,10 @@ use super::{
     worker::Cancelled,
 };
 
+/// The very first segment is smaller than the others: somebody waits for the server to start, and the next
+/// one is being made meanwhile.
+const FIRST_SEGMENT: usize = 4 << 20;
+
 /// Opens the journal in the directory, or begins one if there is none.
 pub(super) fn open<D: Disk, F: Fold>(
     disk: D,
@@ -58,7 +62,7 @@ pub(super) fn open<D: Disk, F: Fold>(
         Some(active) => active,
         None => {
             let number = base.unwrap_or(0) + 1;
-            let size = options.segment_size as u64;
+            let size = options.segment_size.min(FIRST_SEGMENT) as u64;
             segment::prepare(&disk, identity, number, size, &Cancelled::default()).map_err(
                 |error| OpenError::Io {
                     doing: "prepare",

@@ -1,6 +1,7 @@
 //! What things look like to those who ask.
 
 use super::command::{ConnectionKey, Wish};
+use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
 use super::waits::List;
@@ -202,18 +203,18 @@ impl Kernel {
     pub fn census(&self) -> Census {
         let mut census = Census {
             sessions: self.state.session_count(),
+            holds: self.state.hold_count(),
             waits: self.waits.len(),
             bytes: self.bytes,
             next_fence: self.next_fence,
             ..Census::default()
         };
-        for (_, object) in self.state.objects() {
-            census.objects[object.kind as usize] += 1;
-            census.holds += object.holders.len();
-            if let Body::Queue(messages) = &object.body {
-                census.messages += messages.len();
-            }
+        for kind in Kind::ALL {
+            census.objects[kind as usize] = self.state.objects_of(kind).len();
         }
+        let queues = self.state.objects_of(Kind::Queue);
+        let queues = queues.filter_map(|(_, place)| self.state.queue(place));
+        census.messages = queues.map(Messages::len).sum();
         census
     }
 }

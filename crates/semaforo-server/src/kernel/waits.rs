@@ -42,7 +42,8 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner, origin: Origin) -> Self {
+    /// One that is on no list yet, and whose answer goes nowhere.
+    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner) -> Self {
         Self {
             place,
             lane: lane as u8,
@@ -50,7 +51,7 @@ impl Wait {
             ticket: 0,
             ask,
             owner,
-            origin: Some(origin),
+            origin: None,
             retry: None,
             deadline: None,
             links: Default::default(),
@@ -148,6 +149,11 @@ impl Waits {
 
     pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
         self.get(key)?.links[list as usize].next
+    }
+
+    /// The keys of all on a list that begins there.
+    pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
+        std::iter::successors(head, |key| self.next(*key, list)).collect()
     }
 
     fn links(&mut self, key: u32, list: List) -> Option<&mut Links> {

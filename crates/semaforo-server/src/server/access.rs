@@ -13,7 +13,7 @@ use std::fmt;
 
 use subtle::ConstantTimeEq;
 
-use super::translate::Target;
+use crate::kernel::Operation;
 
 /// The shortest token: shorter ones can be guessed.
 pub const MIN_TOKEN: usize = 16;
@@ -46,7 +46,7 @@ impl Rights {
     }
 
     /// Why it is not allowed, if it is not.
-    pub(super) fn refusal(&self, need: Need, target: Target<'_>) -> Option<String> {
+    pub(super) fn refusal(&self, need: Need, operation: &Operation<'_>) -> Option<String> {
         let (has, right) = match need {
             Need::Use => (self.uses, "use"),
             Need::Create => (self.creates, "create"),
@@ -55,17 +55,14 @@ impl Rights {
         if !has {
             return Some(format!("this token lacks the right {right:?}"));
         }
-        match target {
-            Target::Object(_, name) if !name.starts_with(&self.prefix) => {
+        match operation {
+            Operation::Object { name: begins, .. } | Operation::List { prefix: begins, .. }
+                if !begins.starts_with(&self.prefix) =>
+            {
                 Some(format!("this token is for names that begin with {:?}", self.prefix))
             }
             _ => None,
         }
-    }
-
-    /// What names begin with that it may see.
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
     }
 }
 
@@ -154,7 +151,11 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Kind;
+    use crate::kernel::{Kind, Verb};
+
+    fn object(name: &str) -> Operation<'_> {
+        Operation::Object { kind: Kind::Lock, name, verb: Verb::Show }
+    }
 
     const FILE: &str = "\
 # comment
@@ -168,15 +169,18 @@ fedcba9876543210 rights=use,create,admin
     fn a_token_allows_what_its_line_says() {
         let tokens = Tokens::parse(FILE).unwrap();
         let ci = tokens.rights("0123456789abcdef").unwrap();
-        assert_eq!(ci.refusal(Need::Use, Target::Object(Kind::Lock, "ci/a")), None);
-        assert!(ci.refusal(Need::Use, Target::Object(Kind::Lock, "other")).is_some());
-        assert!(ci.refusal(Need::Create, Target::Object(Kind::Queue, "ci/a")).is_some());
-        assert!(ci.refusal(Need::Administer, Target::Server).is_some());
+        assert_eq!(ci.refusal(Need::Use, &object("ci/a")), None);
+        assert!(ci.refusal(Need::Use, &object("other")).is_some());
+        assert!(ci.refusal(Need::Create, &object("ci/a")).is_some());
+        assert!(ci.refusal(Need::Administer, &Operation::Ping).is_some());
+        let list = |prefix| Operation::List { kind: None, prefix, limit: 1 };
+        assert_eq!(ci.refusal(Need::Use, &list("ci/")), None);
+        assert!(ci.refusal(Need::Use, &list("ci")).is_some());
         let admin = tokens.rights("fedcba9876543210").unwrap();
-        assert_eq!(admin.refusal(Need::Administer, Target::Server), None);
+        assert_eq!(admin.refusal(Need::Administer, &Operation::Ping), None);
         let usual = tokens.rights("00000000000000000").unwrap();
-        assert_eq!(usual.refusal(Need::Create, Target::Object(Kind::Queue, "q")), None);
-        assert!(usual.refusal(Need::Administer, Target::Server).is_some());
+        assert_eq!(usual.refusal(Need::Create, &object("q")), None);
+        assert!(usual.refusal(Need::Administer, &Operation::Ping).is_some());
         for unknown in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {
             assert_eq!(tokens.rights(unknown), None);
         }

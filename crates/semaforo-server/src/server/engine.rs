@@ -29,6 +29,7 @@ pub(super) struct Engine {
     planned: Option<Millis>,
     pub(super) decided: u64,
     pub(super) journaled: u64,
+    pub(super) batches: u64,
 }
 
 impl Engine {
@@ -48,6 +49,7 @@ impl Engine {
             planned: None,
             decided: 0,
             journaled: 0,
+            batches: 0,
         }
     }
 
@@ -110,6 +112,7 @@ impl Engine {
         let unsent = !self.out.events.is_empty();
         if unsent && self.journal.is_idle() {
             self.journaled += self.out.events.len() as u64;
+            self.batches += 1;
             self.journal.submit(&self.out.events, self.now, self.out.urgent)?;
             self.out.events.clear();
             if self.out.events.capacity() > KEPT_EVENTS {

@@ -1,6 +1,8 @@
 //! How long, how many, how large. What is counted in the kernel is in [`kernel::Limits`](crate::kernel::Limits), what
 //! sockets cost in [`net::limits`](crate::net::limits).
 
+use std::time::Duration;
+
 /// The longest name of an object, in bytes.
 pub const MAX_NAME: usize = 255;
 /// The longest id of a request, and label of a session, in bytes.
@@ -21,3 +23,7 @@ pub const DEFAULT_LIST: usize = 1000;
 pub const MAX_SEQ: u64 = 1 << 53;
 /// Requests of one connection that may wait at a time.
 pub const MAX_WAITS: usize = 100_000;
+/// Figures are made for `/metrics` at most so often.
+pub const PUBLISHED_EVERY: Duration = Duration::from_millis(500);
+/// Requests of HTTP clients that may be under way, waiting ones included.
+pub const MAX_HTTP_REQUESTS: usize = 10_000;

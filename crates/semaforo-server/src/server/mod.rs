@@ -1,10 +1,16 @@
 //! The server: sockets, the kernel, the journal.
 
 pub mod access;
+mod bridge;
+mod calendar;
 mod clock;
 mod digest;
 mod engine;
+mod figures;
+pub mod http;
+mod http_clients;
 pub mod limits;
+pub mod log;
 mod options;
 mod render;
 mod start;
@@ -21,8 +27,7 @@ use std::io;
 pub const JOURNAL_FAILED: i32 = 74;
 
 /// Ends the process: what was decided could not be made durable, and to go on would be to guess.
-fn die(failure: Option<&io::Error>) -> ! {
-    let reason = failure.map_or_else(String::new, ToString::to_string);
-    eprintln!("semaforo: the journal failed, nothing can be promised any more: {reason}");
+fn die(failure: &io::Error) -> ! {
+    eprintln!("semaforo: the journal failed, nothing can be promised any more: {failure}");
     std::process::exit(JOURNAL_FAILED);
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Tokens;
+use super::http;
+use super::log::Log;
 use crate::journal::Durability;
 use crate::{kernel, net, wire};
 
@@ -44,6 +46,14 @@ pub struct Options {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// A slow reader is cut off after so long.
     pub stuck: Duration,
+    /// Who connects has so long for a first request.
+    pub first_request: Duration,
+    /// Connections of HTTP clients at a time.
+    pub http_connections: usize,
+    /// Names by which HTTP clients may call this server, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Where it says what happens; none: nowhere.
+    pub log: Option<Log>,
     /// Stops on SIGTERM and SIGINT.
     pub signals: bool,
 }
@@ -60,6 +70,10 @@ impl Default for Options {
             tokens: None,
             tls: None,
             stuck: net::limits::STUCK,
+            first_request: net::limits::FIRST_REQUEST,
+            http_connections: http::CONNECTIONS,
+            hosts: Vec::new(),
+            log: None,
             signals: false,
         }
     }

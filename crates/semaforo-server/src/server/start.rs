@@ -4,10 +4,16 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
+use super::bridge::{HttpSide, bridge};
 use super::clock::{Clock, wall};
 use super::engine::Engine;
+use super::http::{self, Http};
+use super::http_clients::HttpClients;
+use super::log::Log;
 use super::options::{JournalKind, Options};
 use super::tcp::Tcp;
 use crate::journal::{self, FileJournal, Fold, Journal, MemoryJournal, OpenError, Report};
@@ -22,7 +28,9 @@ const SECONDS_SHIFT: u32 = 21;
 pub struct Server {
     net: Connections,
     tcp: Tcp,
+    http: Option<(Connections, Http<HttpSide>)>,
     address: SocketAddr,
+    http_address: Option<SocketAddr>,
     report: Option<Report>,
 }
 
@@ -130,11 +138,8 @@ impl Server {
             stuck: options.stuck,
             ..net::Limits::default()
         };
-        let mut net = Connections::new(limits).map_err(StartError::System)?;
-        let listener = net::bind(options.listen)
-            .map_err(|error| StartError::Listen { address: options.listen, error })?;
-        let address = listener.local_addr().map_err(StartError::System)?;
-        net.listen(listener, options.tls).map_err(StartError::System)?;
+        let (mut net, address) = listen(limits, options.listen, options.tls.clone())?;
+        let log = options.log.unwrap_or_else(Log::silent);
         if options.signals {
             for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
                 net.watch_signal(signal).map_err(StartError::System)?;
@@ -143,14 +148,35 @@ impl Server {
         let now = clock.at(Instant::now());
         let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
         let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
-        let tcp = Tcp::new(engine, options.frames, options.tokens);
-        Ok(Self { net, tcp, address, report: None })
+        let first_request = options.first_request;
+        let mut tcp = Tcp::new(engine, options.frames, options.tokens, first_request, log.clone());
+        let Some(http_address) = options.http else {
+            return Ok(Self { net, tcp, http: None, address, http_address: None, report: None });
+        };
+        let http_options = http::Options {
+            connections: options.http_connections,
+            body: options.frames.size,
+            hosts: options.hosts,
+            ..http::Options::default()
+        };
+        let limits = http_options.connection_limits();
+        let (http_net, http_address) = listen(limits, http_address, options.tls)?;
+        let (main_side, http_side) = bridge(net.waker(), http_net.waker(), log);
+        tcp.http = Some(HttpClients::new(main_side));
+        let http = Some((http_net, Http::new(http_options, http_side)));
+        Ok(Self { net, tcp, http, address, http_address: Some(http_address), report: None })
     }
 
     /// Where clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where HTTP clients connect.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
     }
 
     /// What the journal remembered.
@@ -164,7 +190,29 @@ impl Server {
     /// # Errors
     /// If the operating system does not say any more which sockets are ready, or the journal cannot be closed.
     pub fn run(mut self) -> io::Result<()> {
+        let http = self.http.take().map(|(mut net, mut http)| {
+            let thread = thread::Builder::new().name("http".into());
+            thread.spawn(move || net.run(&mut http))
+        });
+        let http = http.transpose()?;
         self.net.run(&mut self.tcp)?;
+        if let Some(thread) = http {
+            // A panic there has been reported, and the journal is what matters now.
+            let _ = thread.join();
+        }
         self.tcp.engine.close()
     }
+}
+
+/// Connections that listen.
+fn listen(
+    limits: net::Limits,
+    address: SocketAddr,
+    tls: Option<Arc<rustls::ServerConfig>>,
+) -> Result<(Connections, SocketAddr), StartError> {
+    let mut net = Connections::new(limits).map_err(StartError::System)?;
+    let listener = net::bind(address).map_err(|error| StartError::Listen { address, error })?;
+    let address = listener.local_addr().map_err(StartError::System)?;
+    net.listen(listener, tls).map_err(StartError::System)?;
+    Ok((net, address))
 }

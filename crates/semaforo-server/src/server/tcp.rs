@@ -2,21 +2,26 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
 use super::access::{Need, Rights, Tokens};
+use super::bridge::Word;
 use super::engine::Engine;
-use super::limits::{MAX_ID, MAX_WAITS};
+use super::figures::{Figures, Statuses};
+use super::http::{Submission, Ticket};
+use super::http_clients::HttpClients;
+use super::limits::{MAX_ID, MAX_WAITS, PUBLISHED_EVERY};
+use super::log::Log;
 use super::render::{payload, render};
-use super::translate::{Wanted, target, translate};
+use super::translate::{Wanted, translate};
 use crate::journal::Position;
 use crate::kernel::{
-    Answer, ConnectionKey, Content, Operation, Origin, Parcel, Reply, SessionId, Status, Verb,
-    WaitKey,
+    Answer, Command, ConnectionKey, Content, Operation, Origin, Parcel, Reply, SessionId, Status,
+    Verb, WaitKey,
 };
-use crate::net::limits::{DRAIN, FIRST_REQUEST};
+use crate::net::limits::DRAIN;
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
 use crate::wire::{FrameError, Limits, Request, Scan, Scanner, write_answer};
 
@@ -46,6 +51,35 @@ struct Waiting {
     key: WaitKey,
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    /// A connection.
+    Tcp(ConnectionId),
+    /// A request over HTTP, which is a connection of its own to the kernel.
+    Http(Ticket),
+}
+
+/// The bit that tells the two apart.
+const HTTP: u64 = 1 << 63;
+
+impl Caller {
+    fn key(self) -> ConnectionKey {
+        match self {
+            Self::Tcp(id) => ConnectionKey(id.into()),
+            Self::Http(ticket) => ConnectionKey(HTTP | ticket),
+        }
+    }
+
+    fn of(key: ConnectionKey) -> Self {
+        if key.0 & HTTP == 0 {
+            Self::Tcp(ConnectionId::from(key.0))
+        } else {
+            Self::Http(key.0 & !HTTP)
+        }
+    }
+}
+
 /// What to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
@@ -63,6 +97,8 @@ pub(super) struct Tcp {
     clients: Vec<Option<Client>>,
     frames: Limits,
     tokens: Option<Tokens>,
+    /// Who connects has so long for a first request.
+    first_request: Duration,
     tickets: u64,
     /// Those that were appended to in this turn.
     touched: Vec<ConnectionId>,
@@ -70,29 +106,81 @@ pub(super) struct Tcp {
     addressees: Vec<ConnectionId>,
     /// What may leave when the journal is durable up to a position: a connection's output, up to an offset.
     marks: VecDeque<(Position, ConnectionId, u64)>,
+    pub(super) http: Option<HttpClients>,
+    statuses: Statuses,
+    /// When figures were published last.
+    published: Instant,
+    started: Instant,
     stopping: bool,
-    /// Why the process has to end.
-    pub(super) failure: Option<io::Error>,
+    log: Log,
 }
 
 impl Tcp {
-    pub(super) fn new(engine: Engine, frames: Limits, tokens: Option<Tokens>) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        frames: Limits,
+        tokens: Option<Tokens>,
+        first_request: Duration,
+        log: Log,
+    ) -> Self {
         Self {
             engine,
             clients: Vec::new(),
             frames,
             tokens,
+            first_request,
             tickets: 0,
             touched: Vec::new(),
             addressees: Vec::new(),
             marks: VecDeque::new(),
+            http: None,
+            statuses: Statuses::default(),
+            published: Instant::now(),
+            started: Instant::now(),
             stopping: false,
-            failure: None,
+            log,
         }
     }
 
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
         self.clients.get_mut(id.index())?.as_mut().filter(|client| client.id == id)
+    }
+
+    /// Answers whoever asked.
+    fn respond(
+        &mut self,
+        net: &mut Connections,
+        caller: Caller,
+        name: Option<&str>,
+        answer: &Answer,
+    ) {
+        self.statuses.count(answer.status);
+        match (caller, &mut self.http) {
+            (Caller::Tcp(id), _) => self.append(net, id, name, answer),
+            (Caller::Http(ticket), Some(http)) => {
+                http.respond(ticket, answer, &|key| address(net, key));
+            }
+            (Caller::Http(_), None) => {}
+        }
+    }
+
+    /// Answers with a payload that is no answer of the kernel's.
+    fn respond_with(
+        &mut self,
+        net: &mut Connections,
+        caller: Caller,
+        name: Option<&str>,
+        payload: &[u8],
+    ) {
+        self.statuses.count(Status::Done);
+        match (caller, &mut self.http) {
+            (Caller::Tcp(id), _) => {
+                write_answer(net.output(id), 200, name, [], Some(payload));
+                self.touch(id);
+            }
+            (Caller::Http(ticket), Some(http)) => http.respond_with(ticket, payload),
+            (Caller::Http(_), None) => {}
+        }
     }
 
     /// Appends an answer, and remembers what may have to come back.
@@ -110,9 +198,9 @@ impl Tcp {
             self.touched.push(id);
         }
         if let Content::Fragile(parcel) = &answer.content {
-            if let Some(offset) = net.queued(id) {
-                client.parcels.push_back((offset, parcel.clone()));
-            }
+            // A connection may be gone without our having been told: then it is as if nothing was ever sent.
+            let offset = net.queued(id).unwrap_or(u64::MAX);
+            client.parcels.push_back((offset, parcel.clone()));
             self.addressees.push(id);
         }
         if let Content::View(_) = answer.content {
@@ -133,7 +221,7 @@ impl Tcp {
             Err(_) if waiting > 0 => return self.hold(net, id),
             Err(wrong) => {
                 let answer = Answer::error(Status::Senseless, wrong.to_string());
-                self.append(net, id, None, &answer);
+                self.respond(net, Caller::Tcp(id), None, &answer);
                 return Next::Go;
             }
         };
@@ -141,7 +229,8 @@ impl Tcp {
         if waiting > 0 && name.is_none() {
             return self.hold(net, id);
         }
-        let answer = match self.perform(net, id, name, &request) {
+        let caller = Caller::Tcp(id);
+        let answer = match self.perform(net, caller, name, None, &request) {
             Ok(Some(answer)) => answer,
             Ok(None) => {
                 self.deliver(net);
@@ -151,8 +240,21 @@ impl Tcp {
         };
         // Those who were let through come first: a taker is sent its message before the producer learns.
         self.deliver(net);
-        self.append(net, id, name, &answer);
+        self.respond(net, caller, name, &answer);
         Next::Go
+    }
+
+    /// Handles a request over HTTP.
+    fn handle_http(&mut self, net: &mut Connections, ticket: Ticket, submission: &Submission) {
+        let caller = Caller::Http(ticket);
+        let outcome = match Request::parse(&submission.frame) {
+            Err(wrong) => Err(Answer::error(Status::Senseless, wrong.to_string())),
+            Ok(request) => self.perform(net, caller, None, submission.token.as_deref(), &request),
+        };
+        self.deliver(net);
+        if let Ok(Some(answer)) | Err(answer) = outcome {
+            self.respond(net, caller, None, &answer);
+        }
     }
 
     /// Leaves a request until all before it are answered.
@@ -176,8 +278,9 @@ impl Tcp {
     fn perform(
         &mut self,
         net: &mut Connections,
-        id: ConnectionId,
+        caller: Caller,
         name: Option<&str>,
+        token: Option<&str>,
         request: &Request<'_>,
     ) -> Result<Option<Answer>, Answer> {
         if name.is_some_and(|name| name.len() > MAX_ID) {
@@ -188,51 +291,71 @@ impl Tcp {
             return Err(Answer::error(Status::Stopping, "shutting down"));
         }
         let wanted = translate(request, draw)?;
-        self.authorize(id, request, &wanted)?;
-        let mut command = match wanted {
+        self.authorize(caller, token, request, &wanted)?;
+        let command = match wanted {
             Wanted::Echo => {
-                write_answer(net.output(id), 200, name, [], Some(request.raw));
-                self.touch(id);
+                self.respond_with(net, caller, name, request.raw);
                 return Ok(None);
             }
             Wanted::Authenticate => return Ok(Some(Answer::done())),
             Wanted::Shutdown => {
-                self.append(net, id, name, &Answer::done());
+                if matches!(caller, Caller::Http(_)) && self.tokens.is_none() {
+                    let reason = "SHUTDOWN over HTTP needs a token, and this server has none";
+                    return Err(Answer::error(Status::Forbidden, reason));
+                }
+                self.respond(net, caller, name, &Answer::done());
                 self.stop(net);
                 return Ok(None);
             }
             Wanted::Show => {
                 let payload = self.show(net);
-                write_answer(net.output(id), 200, name, [], Some(&payload));
-                self.touch(id);
+                self.respond_with(net, caller, name, &payload);
                 return Ok(None);
             }
-            Wanted::Cancel { request } => return Ok(Some(self.cancel(id, request))),
+            Wanted::Cancel { request } => return Ok(Some(self.cancel(caller, request))),
             Wanted::Command(command) => command,
         };
-        if let Operation::List { prefix, .. } = &mut command.operation
-            && let Some(own) = self.client(id).and_then(|client| client.rights.as_ref())
-            && !prefix.starts_with(own.prefix())
+        if let Caller::Tcp(id) = caller
+            && command.timeout != Some(0)
+            && may_wait(&command.operation)
+            && self.waits_enough(id)
         {
-            return Err(Answer::error(
-                Status::Forbidden,
-                format!("this token is for names that begin with {:?}", own.prefix()),
-            ));
+            let reason = format!("{MAX_WAITS} requests of this connection wait already");
+            return Err(Answer::error(Status::OverLimit, reason));
+        }
+        if matches!(caller, Caller::Http(_)) && command.session.is_none() && is_kept(&command) {
+            let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
+            return Err(Answer::error(Status::Senseless, reason));
         }
         self.tickets += 1;
         let ticket = self.tickets;
-        let origin = Origin { connection: ConnectionKey(id.into()), ticket };
+        let origin = Origin { connection: caller.key(), ticket };
         match self.engine.decide(origin, &command) {
             Reply::Answer(answer) => Ok(Some(answer)),
-            Reply::Close => {
-                net.abort(id);
-                Ok(None)
-            }
+            Reply::Close => match caller {
+                Caller::Tcp(id) => {
+                    // What was answered before still goes.
+                    net.finish(id);
+                    Ok(None)
+                }
+                Caller::Http(_) => {
+                    let reason = "this seq was acknowledged: its outcome is not known any more";
+                    Err(Answer::error(Status::Gone, reason))
+                }
+            },
             Reply::Waits(key) => {
-                self.waits(net, id, name, ticket, key);
+                match (caller, &mut self.http) {
+                    (Caller::Tcp(id), _) => self.waits(net, id, name, ticket, key),
+                    (Caller::Http(id), Some(http)) => http.waits(id),
+                    (Caller::Http(_), None) => {}
+                }
                 Ok(None)
             }
         }
+    }
+
+    fn waits_enough(&mut self, id: ConnectionId) -> bool {
+        self.client(id).is_some_and(|client| client.waiting.len() >= MAX_WAITS)
     }
 
     /// Remembers where an answer will go.
@@ -250,55 +373,67 @@ impl Tcp {
             client.tickets.insert(name.clone(), ticket);
         }
         client.waiting.insert(ticket, Waiting { id: boxed, key });
-        let too_many = client.waiting.len() > MAX_WAITS;
         if name.is_none() {
             client.in_order = true;
             net.pause(id);
         }
         // Who sends nothing any more has given up what it waits for.
-        if too_many || net.has_ended(id) {
+        if net.has_ended(id) {
             self.engine.cancel(key, Origin { connection: ConnectionKey(id.into()), ticket });
         }
     }
 
-    fn cancel(&mut self, id: ConnectionId, request: &str) -> Answer {
-        let found = self.client(id).and_then(|client| {
+    fn cancel(&mut self, caller: Caller, request: &str) -> Answer {
+        let client = match caller {
+            Caller::Tcp(id) => self.client(id),
+            Caller::Http(_) => None,
+        };
+        let found = client.and_then(|client| {
             let ticket = *client.tickets.get(request)?;
             Some((ticket, client.waiting.get(&ticket)?.key))
         });
-        let origin = |ticket| Origin { connection: ConnectionKey(id.into()), ticket };
+        let origin = |ticket| Origin { connection: caller.key(), ticket };
         match found {
             Some((ticket, key)) if self.engine.cancel(key, origin(ticket)) => Answer::done(),
             _ => Answer::error(Status::NotFound, "no request of that id waits"),
         }
     }
 
-    /// Whether the client may do that.
+    /// Whether the caller may do that.
     fn authorize(
         &mut self,
-        id: ConnectionId,
+        caller: Caller,
+        token: Option<&str>,
         request: &Request<'_>,
         wanted: &Wanted<'_>,
     ) -> Result<(), Answer> {
         let Some(tokens) = &self.tokens else { return Ok(()) };
-        let said = match request.headers.get("token") {
+        let unauthorized = |reason: &'static str| Answer::error(Status::Unauthorized, reason);
+        let said = match request.headers.get("token").or(token) {
             None => None,
-            Some(token) => match tokens.rights(token) {
-                Some(rights) => Some(rights.clone()),
-                None => {
-                    return Err(Answer::error(Status::Unauthorized, "this token is not known"));
-                }
-            },
+            Some(token) => {
+                let rights = tokens.rights(token);
+                Some(rights.ok_or_else(|| unauthorized("this token is not known"))?)
+            }
         };
-        let Some(client) = self.client(id) else { return Ok(()) };
-        if let (Wanted::Authenticate, Some(rights)) = (wanted, &said) {
-            client.rights = Some(rights.clone());
-        }
-        let Some(rights) = said.as_ref().or(client.rights.as_ref()) else {
+        let client = match caller {
+            Caller::Tcp(id) => self.clients.get_mut(id.index()).and_then(Option::as_mut),
+            Caller::Http(_) => None,
+        };
+        let known = client.and_then(|client| {
+            if let (Wanted::Authenticate, Some(rights)) = (wanted, said) {
+                client.rights = Some(rights.clone());
+            }
+            client.rights.as_ref()
+        });
+        let Some(rights) = said.or(known) else {
             let reason = "a token is needed: AUTH with header token, or the header in each request";
-            return Err(Answer::error(Status::Unauthorized, reason));
+            return Err(unauthorized(reason));
         };
-        let refusal = rights.refusal(need(wanted), target(&request.path)?);
+        let refusal = match wanted {
+            Wanted::Command(command) => rights.refusal(need(wanted), &command.operation),
+            _ => rights.refusal(need(wanted), &Operation::Ping),
+        };
         refusal.map_or(Ok(()), |reason| Err(Answer::error(Status::Forbidden, reason)))
     }
 
@@ -317,17 +452,23 @@ impl Tcp {
         }
         let mut answers = std::mem::take(&mut self.engine.out.answers);
         for (origin, answer) in answers.drain(..) {
-            let id = ConnectionId::from(origin.connection.0);
+            let caller = Caller::of(origin.connection);
+            let Caller::Tcp(id) = caller else {
+                self.respond(net, caller, None, &answer);
+                continue;
+            };
             let Some(client) = self.client(id) else { continue };
             let Some(waiting) = client.waiting.remove(&origin.ticket) else { continue };
-            if let Some(name) = &waiting.id {
+            if let Some(name) = &waiting.id
+                && client.tickets.get(name) == Some(&origin.ticket)
+            {
                 client.tickets.remove(name);
             }
             if client.in_order && client.waiting.is_empty() {
                 client.in_order = false;
                 net.resume(id);
             }
-            self.append(net, id, waiting.id.as_deref(), &answer);
+            self.respond(net, caller, waiting.id.as_deref(), &answer);
         }
         self.engine.out.answers = answers;
     }
@@ -335,8 +476,12 @@ impl Tcp {
     /// Stops: nobody waits any more, and what is answered goes out within a bounded time.
     pub(super) fn stop(&mut self, net: &mut Connections) {
         if !std::mem::replace(&mut self.stopping, true) {
+            self.log.info(format_args!("stopping"));
             self.engine.stop();
             self.deliver(net);
+            if let Some(http) = &self.http {
+                http.stop();
+            }
             net.stop(DRAIN);
         }
     }
@@ -356,6 +501,30 @@ impl Tcp {
             json.number("bytes", census.bytes);
         });
         json.bytes
+    }
+
+    /// Tells the other threads how much there is of everything: not more often than they can read, and not
+    /// never, if nothing happens any more.
+    fn publish(&mut self, net: &Connections, now: Instant) -> Option<Instant> {
+        let http = self.http.as_ref()?;
+        let due = self.published + PUBLISHED_EVERY;
+        if now < due {
+            return Some(due).filter(|_| self.engine.decided != http.published());
+        }
+        self.published = now;
+        let figures = Figures {
+            census: self.engine.kernel.census(),
+            sockets: net.statistics(),
+            statuses: Box::new(self.statuses),
+            decided: self.engine.decided,
+            journaled: self.engine.journaled,
+            batches: self.engine.batches,
+            uptime: now.duration_since(self.started).as_secs_f64(),
+        };
+        if let Some(http) = &mut self.http {
+            http.publish(figures);
+        }
+        None
     }
 
     /// Lets answers go, as far as the journal is durable: messages first. Whether all could go.
@@ -387,6 +556,9 @@ impl Tcp {
                 (Some(accepted), Some(client)) => client.forget_parcels(accepted),
                 _ => all_there = false,
             }
+        }
+        if let Some(http) = &mut self.http {
+            http.release(position, durable);
         }
         if !all_there {
             // A message could not be sent: it has to be back in its place, durably, before its
@@ -426,7 +598,7 @@ impl Service for Tcp {
             self.clients.resize_with(id.index() + 1, || None);
         }
         self.clients[id.index()] = Some(client);
-        net.set_deadline(id, Some(net.now() + FIRST_REQUEST));
+        net.set_deadline(id, Some(net.now() + self.first_request));
     }
 
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
@@ -452,7 +624,7 @@ impl Service for Tcp {
                 }
                 Err(wrong) => {
                     let answer = Answer::error(status(&wrong), wrong.to_string());
-                    self.append(net, id, None, &answer);
+                    self.respond(net, Caller::Tcp(id), None, &answer);
                     net.finish(id);
                     return input.len();
                 }
@@ -464,6 +636,14 @@ impl Service for Tcp {
         self.engine.turn_begins(net.now());
         self.engine.half_closed(ConnectionKey(id.into()));
         self.deliver(net);
+        // Whatever was not answered goes on without this connection: a session can ask for it again.
+        if let Some(client) = self.client(id) {
+            client.waiting.clear();
+            client.tickets.clear();
+            if std::mem::take(&mut client.in_order) {
+                net.resume(id);
+            }
+        }
     }
 
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {
@@ -489,6 +669,33 @@ impl Service for Tcp {
         self.stop(net);
     }
 
+    fn accept_failed(&mut self, _: &mut Connections, error: &io::Error) {
+        self.log.warning(format_args!("cannot accept connections at the moment: {error}"));
+    }
+
+    fn woken(&mut self, net: &mut Connections) {
+        self.engine.turn_begins(net.now());
+        while let Some(word) = self.http.as_ref().and_then(HttpClients::next_word) {
+            match word {
+                Word::Request(ticket, submission) => self.handle_http(net, ticket, &submission),
+                Word::Cancel(ticket) => {
+                    self.engine.disconnected(Caller::Http(ticket).key());
+                    self.deliver(net);
+                    if let Some(http) = &mut self.http {
+                        http.forget(ticket);
+                    }
+                }
+                Word::Settled { ticket, accepted } => {
+                    let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
+                    if let Some(parcel) = parcel.filter(|_| !accepted) {
+                        self.engine.undelivered(&parcel);
+                        self.deliver(net);
+                    }
+                }
+            }
+        }
+    }
+
     fn turn_ends(&mut self, net: &mut Connections, now: Instant) -> Option<Instant> {
         self.engine.turn_begins(now);
         self.engine.tick();
@@ -497,13 +704,13 @@ impl Service for Tcp {
             let next = self.engine.turn_ends(now)?;
             Ok(if all_there { next } else { Some(now) })
         });
+        while let Some(notice) = self.engine.notice() {
+            self.log.info(format_args!("{notice}"));
+        }
         match result {
-            Ok(next) => next,
-            Err(failure) => {
-                // What was answered must not outrun the journal, and nobody knows how far that is.
-                self.failure.get_or_insert(failure);
-                super::die(self.failure.as_ref());
-            }
+            Ok(next) => [next, self.publish(net, now)].into_iter().flatten().min(),
+            // What is answered must not outrun the journal, and nobody knows how far that is.
+            Err(failure) => super::die(&failure),
         }
     }
 }
@@ -521,6 +728,27 @@ fn need(wanted: &Wanted<'_>) -> Need {
         },
         _ => Need::Use,
     }
+}
+
+/// Whether it leaves something with its session.
+fn is_kept(command: &Command<'_>) -> bool {
+    matches!(
+        command.operation,
+        Operation::Object { verb: Verb::Acquire(_) | Verb::Take { manual: true }, .. }
+    )
+}
+
+fn may_wait(operation: &Operation<'_>) -> bool {
+    let Operation::Object { verb, .. } = operation else { return false };
+    matches!(
+        verb,
+        Verb::Acquire(_)
+            | Verb::Wait
+            | Verb::Arrive { .. }
+            | Verb::Put { .. }
+            | Verb::Transfer { .. }
+            | Verb::Take { .. }
+    )
 }
 
 /// A session's id, which nobody can guess.

@@ -58,3 +58,62 @@ fn what_was_submitted_is_there_after_a_restart() {
     assert_eq!((state.last, time, report.clean), (100, 2000, true));
     assert_eq!((report.position, report.batches, report.cut), (101, 101, None));
 }
+
+#[test]
+fn a_life_with_many_segments_and_snapshots() {
+    let directory = Directory::new();
+    let mut journal = directory.open().journal;
+    for number in 1..=1000 {
+        assert!(journal.has_room(1000));
+        journal.submit(&event(number, 900), number, false).unwrap();
+        journal.turn(std::time::Instant::now()).unwrap();
+    }
+    drop(journal);
+    let opened = directory.open();
+    assert_eq!((opened.state.last, opened.time), (1000, 1000));
+    drop(opened);
+    let names = fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name());
+    let unfinished = names.filter(|name| name.to_string_lossy().ends_with(".new"));
+    assert_eq!(unfinished.count(), 0);
+}
+
+#[test]
+fn the_directory_is_private_and_locked_by_a_process_that_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new();
+    let opened = directory.open();
+    let error = open(&directory.0).unwrap_err();
+    assert!(matches!(&error, OpenError::Locked { .. }), "{error}");
+    let expected = format!("in use by process {}", std::process::id());
+    assert!(error.to_string().contains(&expected), "{error}");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory.0), 0o700);
+    assert_eq!(mode(&directory.0.join("segment-00000000000000000001")), 0o600);
+    drop(opened);
+    directory.open();
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_named() {
+    let directory = Directory::new();
+    fs::create_dir_all(&directory.0).unwrap();
+    let file = directory.0.join("file");
+    fs::write(&file, b"").unwrap();
+    let error = open(&file).unwrap_err().to_string();
+    assert!(error.contains("cannot use the directory") && error.contains("file"), "{error}");
+}
+
+#[test]
+fn appending_changes_neither_the_size_nor_the_blocks_of_the_file() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = Directory::new();
+    let mut journal = directory.open().journal;
+    let file = directory.0.join("segment-00000000000000000001");
+    let before = fs::metadata(&file).unwrap();
+    assert!(before.blocks() * 512 >= before.size(), "the zeros are really there");
+    for number in 1..=50 {
+        journal.submit(&event(number, 500), number, false).unwrap();
+    }
+    let after = fs::metadata(&file).unwrap();
+    assert_eq!((before.size(), before.blocks()), (after.size(), after.blocks()));
+}

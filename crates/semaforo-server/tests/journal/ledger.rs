@@ -12,11 +12,11 @@ pub(crate) struct Ledger {
     pub(crate) bytes: u64,
 }
 
-/// An event: a number and some bytes that are derived from it.
+/// An event: a number and some bytes that are derived from it, none of them zero.
 pub(crate) fn event(number: u64, length: usize) -> Vec<u8> {
     let mut event = number.to_le_bytes().to_vec();
     event.extend((length as u32).to_le_bytes());
-    event.extend((0..length).map(|index| (number as usize + index) as u8));
+    event.resize(12 + length, number as u8 | 1);
     event
 }
 
@@ -67,4 +67,34 @@ impl Fold for Ledger {
     fn dump(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         sink(&carried_forward(self.last, self.bytes))
     }
+}
+
+/// A state that is never smaller than its events.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hoard(pub(crate) Vec<Vec<u8>>);
+
+impl Fold for Hoard {
+    fn apply(&mut self, mut events: &[u8]) -> Result<(), BadEvent> {
+        while let Some((length, rest)) = events.split_first_chunk() {
+            let (event, rest) = rest
+                .split_at_checked(u32::from_le_bytes(*length) as usize)
+                .ok_or(BadEvent::new(0, "cut"))?;
+            self.0.push(event.to_vec());
+            events = rest;
+        }
+        Ok(())
+    }
+
+    fn dump(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.0
+            .iter()
+            .try_for_each(|event| sink(&[&(event.len() as u32).to_le_bytes(), &event[..]].concat()))
+    }
+}
+
+/// An event for a [`Hoard`].
+pub(crate) fn kept(byte: u8, length: usize) -> Vec<u8> {
+    let mut event = (length as u32).to_le_bytes().to_vec();
+    event.resize(4 + length, byte);
+    event
 }

@@ -1,10 +1,12 @@
 //! What the journal asks of a disk, so that tests can put a simulated one in its place.
 
 mod real;
+mod simulated;
 
 use std::{fmt, io, path::PathBuf};
 
 pub use real::RealDisk;
+pub use simulated::{Luck, SimulatedDisk, SimulatedFile, SimulatedLock};
 
 /// A directory on a disk. Names are plain file names in it.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {

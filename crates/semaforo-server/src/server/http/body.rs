@@ -1,0 +1,210 @@
+//! Bodies, as they arrive.
+
+use super::Refusal;
+use super::head::BodyLength;
+use super::limits::HEAD;
+
+/// A chunk's size is at most so many bytes, with its extensions.
+const CHUNK_LINE: usize = 256;
+
+/// The body of a request, as far as it has arrived.
+#[derive(Debug)]
+pub(super) struct Body {
+    bytes: Vec<u8>,
+    limit: usize,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// So much is still to come of a body of known length.
+    Rest(usize),
+    /// The line with the size of the next chunk.
+    ChunkSize,
+    /// So much is still to come of a chunk.
+    Chunk(usize),
+    /// The line break after a chunk.
+    ChunkEnd,
+    /// Lines after the last chunk, of which so many bytes were read.
+    Trailers(usize),
+    Complete,
+}
+
+impl Body {
+    pub(super) fn new(length: BodyLength, limit: usize) -> Result<Self, Refusal> {
+        let stage = match length {
+            BodyLength::None => Stage::Complete,
+            BodyLength::Chunked => Stage::ChunkSize,
+            BodyLength::Known(length) => match usize::try_from(length) {
+                Ok(0) => Stage::Complete,
+                Ok(length) if length <= limit => Stage::Rest(length),
+                _ => return Err(too_large(limit)),
+            },
+        };
+        Ok(Self { bytes: Vec::new(), limit, stage })
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.stage == Stage::Complete
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Takes what belongs to the body; answers how much that was. Less than all means that the body is
+    /// complete, or that a line is.
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, Refusal> {
+        let mut rest = input;
+        loop {
+            match self.stage {
+                Stage::Complete => break,
+                Stage::Rest(0) => self.stage = Stage::Complete,
+                Stage::Chunk(0) => self.stage = Stage::ChunkEnd,
+                Stage::Rest(missing) | Stage::Chunk(missing) => {
+                    if rest.is_empty() {
+                        break;
+                    }
+                    let (taken, after) = rest.split_at(missing.min(rest.len()));
+                    self.bytes.extend_from_slice(taken);
+                    rest = after;
+                    let missing = missing - taken.len();
+                    self.stage = match self.stage {
+                        Stage::Chunk(_) => Stage::Chunk(missing),
+                        _ => Stage::Rest(missing),
+                    };
+                }
+                Stage::ChunkSize => {
+                    let Some((line, after)) = take_line(rest, CHUNK_LINE)? else { break };
+                    rest = after;
+                    let size = chunk_size(line)?;
+                    if size > self.limit - self.bytes.len() {
+                        return Err(too_large(self.limit));
+                    }
+                    self.stage = if size == 0 { Stage::Trailers(0) } else { Stage::Chunk(size) };
+                }
+                Stage::ChunkEnd => {
+                    let Some((line, after)) = take_line(rest, CHUNK_LINE)? else { break };
+                    if !line.is_empty() {
+                        return Err(Refusal::new(400, "a chunk is longer than its size says"));
+                    }
+                    rest = after;
+                    self.stage = Stage::ChunkSize;
+                }
+                Stage::Trailers(before) => {
+                    let Some((line, after)) = take_line(rest, HEAD)? else { break };
+                    let total = before + line.len();
+                    if total > HEAD {
+                        return Err(Refusal::new(431, "the trailers are too long"));
+                    }
+                    rest = after;
+                    self.stage =
+                        if line.is_empty() { Stage::Complete } else { Stage::Trailers(total) };
+                }
+            }
+        }
+        Ok(input.len() - rest.len())
+    }
+}
+
+fn too_large(limit: usize) -> Refusal {
+    Refusal::new(413, format_args!("the body is larger than {limit} bytes"))
+}
+
+/// A line without its end, and what comes after it.
+type Line<'a> = (&'a [u8], &'a [u8]);
+
+/// The first line, if all of it is there.
+fn take_line(input: &[u8], limit: usize) -> Result<Option<Line<'_>>, Refusal> {
+    let within = input.get(..limit).unwrap_or(input);
+    let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
+        if input.len() >= limit {
+            return Err(Refusal::new(400, "a line of a chunked body is too long"));
+        }
+        return Ok(None);
+    };
+    let (line, after) = input.split_at(end);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    Ok(Some((line, after.get(1..).unwrap_or_default())))
+}
+
+/// The size, without the extensions that nobody uses.
+fn chunk_size(line: &[u8]) -> Result<usize, Refusal> {
+    let end = line.iter().position(|byte| *byte == b';').unwrap_or(line.len());
+    let digits = line.get(..end).unwrap_or_default().trim_ascii();
+    let wrong = || {
+        let line = String::from_utf8_lossy(line);
+        Refusal::new(400, format_args!("'{line}' is not the size of a chunk"))
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Err(wrong());
+    }
+    let text = std::str::from_utf8(digits).map_err(|_| wrong())?;
+    usize::from_str_radix(text, 16).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMIT: usize = 1000;
+
+    /// Feeds a body in pieces; answers it and what was left over.
+    fn feed(
+        length: BodyLength,
+        input: &[u8],
+        piece: usize,
+    ) -> Result<(Option<Vec<u8>>, Vec<u8>), Refusal> {
+        let mut body = Body::new(length, LIMIT)?;
+        let mut pending = Vec::new();
+        for piece in input.chunks(piece) {
+            pending.extend_from_slice(piece);
+            let taken = body.take(&pending)?;
+            pending.drain(..taken);
+        }
+        Ok((body.is_complete().then(|| body.into_bytes()), pending))
+    }
+
+    #[test]
+    fn chunks_in_pieces_of_every_size() {
+        let input =
+            b"5\r\nhello\r\n00B;name=\"x\"\r\n chunked wo\r\n3\nrld\n0\r\nTrailer: x\r\n\r\nGET";
+        for piece in 1..=input.len() {
+            let (body, rest) = feed(BodyLength::Chunked, input, piece).unwrap();
+            assert_eq!(body.unwrap(), b"hello chunked world");
+            assert_eq!(rest, b"GET");
+        }
+    }
+
+    #[test]
+    fn known_lengths() {
+        let (body, rest) = feed(BodyLength::Known(3), b"abcdef", 2).unwrap();
+        assert_eq!((body.unwrap(), rest), (b"abc".to_vec(), b"def".to_vec()));
+        let (body, _) = feed(BodyLength::Known(4), b"abc", 1).unwrap();
+        assert_eq!(body, None);
+        assert_eq!(feed(BodyLength::None, b"x", 1).unwrap(), (Some(vec![]), b"x".to_vec()));
+        assert_eq!(feed(BodyLength::Known(1001), b"", 1).unwrap_err().status, 413);
+        assert_eq!(feed(BodyLength::Known(u64::MAX), b"", 1).unwrap_err().status, 413);
+    }
+
+    #[test]
+    fn wrong_chunks_are_refused() {
+        let status = |input: &[u8]| feed(BodyLength::Chunked, input, 1).unwrap_err().status;
+        assert_eq!(status(b"x\r\n"), 400);
+        assert_eq!(status(b"\r\n"), 400);
+        assert_eq!(status(b"+1\r\n"), 400);
+        assert_eq!(status(b"3\r\nabcd\r\n"), 400);
+        assert_eq!(status(b"ffffffffffffffffff\r\n"), 400);
+        assert_eq!(status(b"ffffffffffffffff\r\n"), 413);
+        assert_eq!(status(b"3e9\r\n"), 413, "one more than the limit");
+        assert!(feed(BodyLength::Chunked, b"3e8\r\n", 1).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_does_harm(input in proptest::collection::vec(any::<u8>(), 0..300), piece in 1..40_usize) {
+            let _ = feed(BodyLength::Chunked, &input, piece);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! HTTP/1.1: the same operations, and what an operator looks at.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /v1/KIND/NAME/METHOD?header=value` | the body is the payload; status, payload and headers (as `Semaforo-Fence: 12`) of the answer |
+//! | `POST /v1` | the body is a request object; the body of the answer is the answer object |
+//! | `GET /healthz` | 200 while the server is alive |
+//! | `GET /readyz` | 200 while it takes requests |
+//! | `GET /metrics` | figures, for Prometheus |
+//! | `GET /openapi.json` | all of this, for programs |
+//!
+//! A thread of its own runs [`Http`] over the [connection layer](crate::net). What it cannot answer itself
+//! it hands, as the very bytes that a TCP client would have sent, to a [`Backend`], which answers
+//! with the bytes that a TCP client would have got. So there is one protocol, and HTTP is a way to carry
+//! it.
+//!
+//! ```no_run
+//! # use semaforo_server::{net, server::http::{self, Backend, Http, Options}};
+//! # fn start(backend: impl Backend + Send + 'static) -> std::io::Result<()> {
+//! let options = Options::default();
+//! let mut connections = net::Connections::new(options.connection_limits())?;
+//! connections.listen(net::bind("127.0.0.1:13080".parse().unwrap())?, None)?;
+//! let waker = connections.waker(); // to be woken whenever the backend has answers
+//! let thread = std::thread::spawn(move || connections.run(&mut Http::new(options, backend)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **A web page must not be able to use it by accident.** A page that a user of this machine looks at can make the
+//! browser send requests here. So a body must be declared as `application/json` (a page cannot do that without
+//! asking first, and it is refused then), a foreign `Origin` is refused, and `Host` must be an address, or a name that nobody can
+//! register for the purpose of pointing it here, or one that was configured.
+//!
+//! **A full server can still be looked at.** Beyond its [budget](Options::connections) of connections, a few are accepted
+//! that may only ask for health, figures and administration, one request each.
+
+mod answer;
+mod body;
+mod frame;
+mod guard;
+mod head;
+mod limits;
+mod metrics;
+mod openapi;
+mod operations;
+mod parser;
+mod percent;
+mod route;
+mod service;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use limits::{BODY_TIME, CONNECTIONS, HEAD, HEAD_TIME, IDLE_TIME, RESERVED, RESERVED_TIME};
+pub use metrics::{Family, Metrics};
+pub use openapi::document;
+pub use operations::{HEADERS, Header, KINDS, Kind, Operation, Value};
+pub use service::Http;
+
+/// Names a request from [`Backend::submit`] to its answer.
+pub type Ticket = u64;
+
+/// A request on its way to where it is decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// The request object, checked by [`wire::Scanner`](crate::wire::Scanner).
+    pub frame: Vec<u8>,
+    /// From `Authorization: Bearer`; a `token` header within the request goes first.
+    pub token: Option<String>,
+    /// Who asks.
+    pub peer: SocketAddr,
+}
+
+/// An answer on its way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The request that it answers.
+    pub ticket: Ticket,
+    /// The answer object, as [`wire::write_answer`](crate::wire::write_answer) writes it.
+    pub frame: Vec<u8>,
+    /// Whether to say, with [`Backend::settled`], what became of it.
+    pub confirm: bool,
+}
+
+/// There is no room for another request at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// How the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It takes requests.
+    Ready,
+    /// It is alive and takes no requests, for this reason: it recovers, or it stops.
+    NotReady(&'static str),
+    /// It is not well, for this reason, and should be restarted.
+    Failing(&'static str),
+}
+
+/// Where requests are decided. All of its methods are called on the thread of HTTP, and none may block.
+pub trait Backend {
+    /// Takes a request. Every request that was taken is answered exactly once, also if it is cancelled.
+    fn submit(&mut self, ticket: Ticket, request: Submission) -> Result<(), Busy>;
+
+    /// The client has gone away: if the request still waits, it should not wait any longer.
+    fn cancel(&mut self, ticket: Ticket);
+
+    /// The next answer, if there is one. Asked for after the waker of the connections was used.
+    fn next_answer(&mut self) -> Option<Answered>;
+
+    /// For an answer that asked for it: whether the client's socket accepted any byte of it. Told once.
+    fn settled(&mut self, ticket: Ticket, accepted: bool) {
+        let _ = (ticket, accepted);
+    }
+
+    /// How the server is.
+    fn health(&self) -> Health;
+
+    /// The server is stopping: no new connections, and those that are open end with their answer.
+    /// Looked at after the waker of the connections was used.
+    fn is_stopping(&self) -> bool;
+
+    /// The figures of the server, as of now.
+    fn metrics(&mut self) -> Metrics;
+
+    /// Accepting failed for want of descriptors or memory, and will be tried again.
+    fn accept_failed(&mut self, error: &io::Error) {
+        let _ = error;
+    }
+}
+
+/// What can be set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections at a time, without the reserved ones.
+    pub connections: usize,
+    /// Bytes of a body.
+    pub body: usize,
+    /// Names, without a port, by which clients may call this server in `Host`, in addition to those that are always allowed.
+    pub hosts: Vec<String>,
+    /// How long a client may take.
+    pub times: Times,
+}
+
+/// How long a client may take for what it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// From connecting to the first byte of a request.
+    pub first: Duration,
+    /// From there to the end of the head.
+    pub head: Duration,
+    /// From there to the end of the body.
+    pub body: Duration,
+    /// Between two requests.
+    pub idle: Duration,
+    /// For everything, in a reserved place.
+    pub reserved: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            first: crate::net::limits::FIRST_REQUEST,
+            head: HEAD_TIME,
+            body: BODY_TIME,
+            idle: IDLE_TIME,
+            reserved: RESERVED_TIME,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections: CONNECTIONS,
+            body: crate::wire::Limits::SIZE,
+            hosts: Vec::new(),
+            times: Times::default(),
+        }
+    }
+}
+
+impl Options {
+    /// The limits that its connections must have.
+    pub fn connection_limits(&self) -> crate::net::Limits {
+        crate::net::Limits {
+            connections: self.connections + RESERVED,
+            input: HEAD + crate::net::limits::READ_BUFFER,
+            ..crate::net::Limits::default()
+        }
+    }
+}
+
+/// Why a request is refused before anybody looked at what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: u16, reason: impl fmt::Display) -> Self {
+        Self { status, reason: reason.to_string() }
+    }
+}

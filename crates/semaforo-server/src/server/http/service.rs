@@ -1,0 +1,388 @@
+//! The service behind HTTP connections.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::answer::{Answer, Date, JSON, PROMETHEUS, TEXT};
+use super::frame::frame;
+use super::parser::{Parser, Phase, Request, Step};
+use super::route::Route;
+use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
+use crate::net::{Closed, ConnectionId, Connections, Peer, Service, limits};
+use crate::wire;
+
+/// HTTP over the connection layer; see the [module](super).
+#[derive(Debug)]
+pub struct Http<B> {
+    backend: B,
+    options: Options,
+    /// By the index of their connection.
+    clients: Vec<Option<Client>>,
+    connected: usize,
+    /// Who waits for which answer.
+    tickets: HashMap<Ticket, ConnectionId>,
+    last_ticket: Ticket,
+    /// Clients with answers whose fate is to be reported.
+    settling: Vec<ConnectionId>,
+    stopping: bool,
+    date: Date,
+    document: Vec<u8>,
+    requests: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    address: SocketAddr,
+    parser: Parser,
+    /// Requests of its that were read.
+    requests: u64,
+    /// What its deadline is for: the phase of this request, or none while it waits.
+    timed: (u64, Option<Phase>),
+    /// Beyond the budget: one request, and not any.
+    is_reserved: bool,
+    waiting: Option<Waiting>,
+    /// Answers to report about, and where in the stream they begin.
+    unsettled: Vec<(Ticket, u64)>,
+}
+
+/// A request that the backend has.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    keep_alive: bool,
+    /// Whether the answer object itself is the body.
+    is_object: bool,
+}
+
+impl<B: Backend> Http<B> {
+    /// Ready to be [run](Connections::run) by connections with
+    /// [these limits](Options::connection_limits).
+    pub fn new(options: Options, backend: B) -> Self {
+        Self {
+            backend,
+            options,
+            clients: Vec::new(),
+            connected: 0,
+            tickets: HashMap::new(),
+            last_ticket: 0,
+            settling: Vec::new(),
+            stopping: false,
+            date: Date::default(),
+            document: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
+        self.clients.get_mut(id.index())?.as_mut()
+    }
+
+    /// Sets the deadline of the phase that a connection is in, once.
+    fn watch(&mut self, net: &mut Connections, id: ConnectionId) {
+        let times = self.options.times;
+        let Some(client) = self.client(id) else { return };
+        let phase = client.waiting.is_none().then(|| client.parser.phase());
+        let timed = (client.requests, phase);
+        if client.is_reserved || client.timed == timed {
+            return;
+        }
+        client.timed = timed;
+        let time = phase.map(|phase| match phase {
+            Phase::Idle => times.idle,
+            Phase::Head => times.head,
+            Phase::Body => times.body,
+        });
+        let deadline = time.map(|time| net.now() + time);
+        net.set_deadline(id, deadline);
+    }
+
+    fn handle(&mut self, net: &mut Connections, id: ConnectionId, request: Request) {
+        self.requests += 1;
+        let Some(client) = self.client(id) else { return };
+        let (is_reserved, address) = (client.is_reserved, client.address);
+        let Request { head, route, body } = request;
+        let keep_alive = head.keep_alive && !is_reserved && !self.stopping;
+        if is_reserved && !route.is_reserved() {
+            let reason = format_args!("all {} connections are in use", self.options.connections);
+            return self.refuse(net, id, &Refusal::new(503, reason), false);
+        }
+        let (status, content_type, body) =
+            match route {
+                Route::Health => match self.backend.health() {
+                    Health::Failing(reason) => (503, TEXT, format!("{reason}\n").into_bytes()),
+                    Health::Ready | Health::NotReady(_) => (200, TEXT, b"ok\n".to_vec()),
+                },
+                Route::Ready => match self.backend.health() {
+                    Health::Ready => (200, TEXT, b"ready\n".to_vec()),
+                    Health::NotReady(reason) | Health::Failing(reason) => {
+                        (503, TEXT, format!("{reason}\n").into_bytes())
+                    }
+                },
+                Route::Metrics => (200, PROMETHEUS, self.metrics(net).into_bytes()),
+                Route::OpenApi => {
+                    if self.document.is_empty() {
+                        self.document = format!("{:#}\n", openapi::document()).into_bytes();
+                    }
+                    (200, JSON, self.document.clone())
+                }
+                route => {
+                    let is_object = route == Route::Object;
+                    let submission = frame(route, &body, self.options.body)
+                        .map(|frame| Submission { frame, token: head.token, peer: address });
+                    match submission {
+                        Ok(submission) => self.submit(net, id, submission, keep_alive, is_object),
+                        Err(refusal) => self.refuse(net, id, &refusal, keep_alive),
+                    }
+                    return;
+                }
+            };
+        let head_only = head.method == "HEAD";
+        let headers = Vec::new();
+        let answer = Answer { status, content_type, headers, body: &body, keep_alive, head_only };
+        self.answer(net, id, &answer);
+    }
+
+    fn submit(
+        &mut self,
+        net: &mut Connections,
+        id: ConnectionId,
+        submission: Submission,
+        keep_alive: bool,
+        is_object: bool,
+    ) {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        if self.backend.submit(ticket, submission).is_err() {
+            let refusal = Refusal::new(503, "the server is busy; try again in a moment");
+            return self.refuse(net, id, &refusal, keep_alive);
+        }
+        self.tickets.insert(ticket, id);
+        if let Some(client) = self.client(id) {
+            client.waiting = Some(Waiting { ticket, keep_alive, is_object });
+        }
+        // The next request of this connection starts when this one is answered.
+        net.pause(id);
+        if net.has_ended(id) {
+            self.backend.cancel(ticket);
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        net: &mut Connections,
+        id: ConnectionId,
+        refusal: &Refusal,
+        keep_alive: bool,
+    ) {
+        let answer = Answer {
+            status: refusal.status,
+            content_type: JSON,
+            headers: Vec::new(),
+            body: &refusal.payload(),
+            keep_alive,
+            head_only: false,
+        };
+        self.answer(net, id, &answer);
+    }
+
+    fn answer(&mut self, net: &mut Connections, id: ConnectionId, answer: &Answer<'_>) {
+        let date = self.date.text(net.now());
+        answer.write(net.output(id), date);
+        if !answer.keep_alive {
+            net.finish(id);
+        }
+    }
+
+    /// An answer of the backend has come.
+    fn answered(&mut self, net: &mut Connections, answered: &Answered) {
+        let ticket = answered.ticket;
+        let id = self.tickets.remove(&ticket);
+        let waiting = id.and_then(|id| self.client(id)?.waiting.take());
+        let (Some(id), Some(waiting)) = (id, waiting) else {
+            // Who asked has gone away.
+            if answered.confirm {
+                self.backend.settled(ticket, false);
+            }
+            return;
+        };
+        if answered.confirm
+            && let Some(begin) = net.queued(id)
+            && let Some(client) = self.client(id)
+        {
+            client.unsettled.push((ticket, begin));
+            self.settling.push(id);
+        }
+        let keep_alive = waiting.keep_alive && !self.stopping;
+        match wire::Answer::parse(answered.frame.trim_ascii()) {
+            Ok(answer) => {
+                let headers: Vec<_> = answer.headers.iter().collect();
+                let (status, headers, body) = match (waiting.is_object, answer.status) {
+                    (true, 204) => (200, Vec::new(), answered.frame.as_slice()),
+                    (true, status) => (status, Vec::new(), answered.frame.as_slice()),
+                    (false, status) => (status, headers, answer.payload.unwrap_or_default()),
+                };
+                let answer = Answer {
+                    status,
+                    content_type: JSON,
+                    headers,
+                    body,
+                    keep_alive,
+                    head_only: false,
+                };
+                self.answer(net, id, &answer);
+            }
+            Err(error) => {
+                let refusal = Refusal::new(500, format_args!("an answer that is none: {error}"));
+                self.refuse(net, id, &refusal, keep_alive);
+            }
+        }
+        net.resume(id);
+        self.watch(net, id);
+    }
+
+    /// Reports what became of answers, as far as it is known.
+    fn settle(&mut self, net: &Connections) {
+        let mut settling = std::mem::take(&mut self.settling);
+        settling.retain(|&id| {
+            let (Some(accepted), Some(client)) =
+                (net.accepted(id), self.clients.get_mut(id.index()).and_then(Option::as_mut))
+            else {
+                // It is gone, and `closed` has told or will tell.
+                return false;
+            };
+            client.unsettled.retain(|&(ticket, begin)| {
+                let taken = accepted > begin;
+                if taken {
+                    self.backend.settled(ticket, true);
+                }
+                !taken
+            });
+            !client.unsettled.is_empty()
+        });
+        self.settling = settling;
+    }
+
+    fn metrics(&mut self, net: &Connections) -> String {
+        let mut metrics = self.backend.metrics();
+        let statistics = net.statistics();
+        metrics
+            .gauge("semaforo_http_connections", "HTTP connections that are open.")
+            .value(self.connected as f64);
+        metrics
+            .counter("semaforo_http_connections_total", "HTTP connections that were accepted.")
+            .value(statistics.accepted as f64);
+        metrics
+            .counter("semaforo_http_requests_total", "HTTP requests that were understood.")
+            .value(self.requests as f64);
+        metrics
+            .gauge("semaforo_http_waiting", "HTTP requests that wait for their answer.")
+            .value(self.tickets.len() as f64);
+        metrics.to_text()
+    }
+}
+
+impl<B: Backend> Service for Http<B> {
+    fn opened(&mut self, net: &mut Connections, id: ConnectionId, peer: Peer) {
+        self.connected += 1;
+        let is_reserved = self.connected > self.options.connections;
+        let Times { first, reserved, .. } = self.options.times;
+        let time = if is_reserved { reserved } else { first };
+        net.set_deadline(id, Some(net.now() + time));
+        if self.clients.len() <= id.index() {
+            self.clients.resize_with(id.index() + 1, || None);
+        }
+        let client = Client {
+            address: peer.address,
+            parser: Parser::default(),
+            requests: 0,
+            timed: (0, Some(Phase::Idle)),
+            is_reserved,
+            waiting: None,
+            unsettled: Vec::new(),
+        };
+        if let Some(place) = self.clients.get_mut(id.index()) {
+            *place = Some(client);
+        }
+    }
+
+    fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
+        let mut rest = input;
+        while net.wants_input(id) {
+            let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
+                break;
+            };
+            let (step, consumed) = client.parser.advance(rest, &self.options);
+            rest = rest.get(consumed..).unwrap_or_default();
+            match step {
+                Step::NeedMore => break,
+                Step::Continue => net.send(id, b"HTTP/1.1 100 Continue\r\n\r\n"),
+                Step::Request(request) => {
+                    client.requests += 1;
+                    self.handle(net, id, request);
+                }
+                Step::Refused { refusal, keep_alive } => {
+                    let keep_alive = keep_alive && !client.is_reserved && !self.stopping;
+                    client.requests += 1;
+                    self.refuse(net, id, &refusal, keep_alive);
+                }
+            }
+        }
+        self.watch(net, id);
+        input.len() - rest.len()
+    }
+
+    /// Nobody is there to wait for an answer.
+    fn ended(&mut self, _: &mut Connections, id: ConnectionId) {
+        if let Some(waiting) = self.client(id).and_then(|client| client.waiting.as_ref()) {
+            let ticket = waiting.ticket;
+            self.backend.cancel(ticket);
+        }
+    }
+
+    fn timed_out(&mut self, net: &mut Connections, id: ConnectionId) {
+        match self.client(id).map(|client| client.parser.phase()) {
+            Some(Phase::Head | Phase::Body) => {
+                let refusal = Refusal::new(408, "the request took too long to arrive");
+                self.refuse(net, id, &refusal, false);
+            }
+            _ => net.finish(id),
+        }
+    }
+
+    fn closed(&mut self, _: &mut Connections, id: ConnectionId, closed: Closed) {
+        let Some(client) = self.clients.get_mut(id.index()).and_then(Option::take) else { return };
+        self.connected -= 1;
+        for (ticket, begin) in client.unsettled {
+            self.backend.settled(ticket, closed.accepted > begin);
+        }
+        if let Some(waiting) = client.waiting {
+            self.tickets.remove(&waiting.ticket);
+            self.backend.cancel(waiting.ticket);
+        }
+    }
+
+    fn woken(&mut self, net: &mut Connections) {
+        while let Some(answered) = self.backend.next_answer() {
+            self.answered(net, &answered);
+        }
+        if !self.stopping && self.backend.is_stopping() {
+            self.stopping = true;
+            net.stop_accepting();
+        }
+    }
+
+    fn accept_failed(&mut self, _: &mut Connections, error: &io::Error) {
+        self.backend.accept_failed(error);
+    }
+
+    fn turn_ends(&mut self, net: &mut Connections, _: Instant) -> Option<Instant> {
+        if self.stopping && self.tickets.is_empty() {
+            net.stop(limits::DRAIN);
+        }
+        net.flush_all();
+        self.settle(net);
+        None
+    }
+}

@@ -1,0 +1,333 @@
+//! The log: lines for people, written by a thread of low priority.
+//!
+//! Whoever logs never waits: lines go through a bounded queue, and when it is full they are dropped and
+//! counted, and the count is logged once there is room again. A slow terminal or a full pipe delays no request.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::time::{Duration, SystemTime};
+
+use super::calendar::Moment;
+use crate::wire;
+
+/// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
+pub const QUEUE: usize = 4096;
+
+/// A longer line is cut: what a client sent may be part of it.
+pub const LINE: usize = 2000;
+
+/// How long the end waits for the last lines to be written.
+pub const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something is broken, and somebody has to do something about it.
+    Error,
+    /// Something went wrong, and the server coped.
+    Warning,
+    /// What an operator wants to know: started, stopped, how much was recovered.
+    Info,
+    /// What a developer wants to know: connections that come and go.
+    Debug,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `2026-02-28T23:59:59.123Z info text`
+    #[default]
+    Plain,
+    /// `{"time":"2026-02-28T23:59:59.123Z","level":"info","text":"..."}`
+    Json,
+}
+
+struct Line {
+    time: SystemTime,
+    level: Level,
+    text: String,
+}
+
+/// Where lines are put. Clones write to the same log.
+#[derive(Clone)]
+pub struct Log {
+    level: Level,
+    queue: SyncSender<Line>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// Dropping it, after all [`Log`]s, waits for a moment until the last lines are written.
+#[derive(Debug)]
+#[must_use = "dropping it at once waits for lines that nobody has written yet"]
+pub struct LogEnd {
+    done: Receiver<()>,
+}
+
+impl Drop for LogEnd {
+    fn drop(&mut self) {
+        // A log that cannot be written must not keep the process alive.
+        let _ = self.done.recv_timeout(LAST_LINES);
+    }
+}
+
+impl Log {
+    /// Logs to the standard error output everything that matters as much as `level`.
+    pub fn to_stderr(level: Level, format: Format) -> io::Result<(Self, LogEnd)> {
+        Self::to(Box::new(io::stderr()), level, format, QUEUE)
+    }
+
+    /// Logs somewhere else, with a queue of this many lines.
+    pub fn to(
+        sink: Box<dyn Write + Send>,
+        level: Level,
+        format: Format,
+        queue: usize,
+    ) -> io::Result<(Self, LogEnd)> {
+        let (send, receive) = sync_channel(queue);
+        let (finished, done) = channel();
+        let dropped = Arc::new(AtomicU64::new(0));
+        let writer = Writer { sink, format, dropped: Arc::clone(&dropped), text: Vec::new() };
+        std::thread::Builder::new().name("log".into()).spawn(move || {
+            lower_priority();
+            writer.run(&receive);
+            // Nobody waits any more if the process gave up on it.
+            let _ = finished.send(());
+        })?;
+        Ok((Self { level, queue: send, dropped }, LogEnd { done }))
+    }
+
+    /// A log that nobody reads.
+    #[must_use]
+    pub fn silent() -> Self {
+        let (queue, _) = sync_channel(0);
+        Self { level: Level::Error, queue, dropped: Arc::default() }
+    }
+
+    /// Whether a line of this level would be written.
+    pub fn logs(&self, level: Level) -> bool {
+        level <= self.level
+    }
+
+    /// Puts a line into the queue, or drops it if there is no room. Never waits.
+    pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
+        if self.logs(level) {
+            let line = Line { time: SystemTime::now(), level, text: text.to_string() };
+            if self.queue.try_send(line).is_err() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Something is broken: `log.error(format_args!("cannot {verb}"))`.
+    pub fn error(&self, text: fmt::Arguments<'_>) {
+        self.write(Level::Error, text);
+    }
+
+    /// Something went wrong, and the server coped.
+    pub fn warning(&self, text: fmt::Arguments<'_>) {
+        self.write(Level::Warning, text);
+    }
+
+    /// What an operator wants to know.
+    pub fn info(&self, text: fmt::Arguments<'_>) {
+        self.write(Level::Info, text);
+    }
+
+    /// What a developer wants to know.
+    pub fn debug(&self, text: fmt::Arguments<'_>) {
+        self.write(Level::Debug, text);
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+/// Only this thread: on Linux every thread has a priority of its own. Elsewhere it would be the whole
+/// process.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    {
+        // Not being allowed to step back is no reason not to log.
+        let _ = rustix::process::setpriority_process(None, 19);
+    }
+}
+
+struct Writer {
+    sink: Box<dyn Write + Send>,
+    format: Format,
+    dropped: Arc<AtomicU64>,
+    text: Vec<u8>,
+}
+
+impl Writer {
+    fn run(mut self, queue: &Receiver<Line>) {
+        while let Ok(line) = queue.recv() {
+            self.append(&line);
+            // What is there already goes out in one piece, and then what was lost behind it.
+            for line in queue.try_iter().take(64) {
+                self.append(&line);
+            }
+            self.report_dropped();
+            self.flush();
+        }
+        self.report_dropped();
+        self.flush();
+    }
+
+    fn report_dropped(&mut self) {
+        let count = self.dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let text = format!("{count} lines of the log were dropped: it is written too slowly");
+            self.append(&Line { time: SystemTime::now(), level: Level::Warning, text });
+        }
+    }
+
+    fn append(&mut self, line: &Line) {
+        let time = Moment::from(line.time).iso();
+        let end = line.text.char_indices().map(|(at, _)| at).find(|at| *at >= LINE);
+        let text = end.and_then(|end| line.text.get(..end)).unwrap_or(&line.text);
+        let level = line.level.name();
+        // Writing to a vector cannot fail.
+        let _ = match self.format {
+            Format::Plain => writeln!(self.text, "{time} {level} {}", Visible(text)),
+            Format::Json => {
+                let begun =
+                    write!(self.text, "{{\"time\":\"{time}\",\"level\":\"{level}\",\"text\":");
+                wire::write_string(&mut self.text, text);
+                self.text.extend_from_slice(b"}\n");
+                begun
+            }
+        };
+    }
+
+    fn flush(&mut self) {
+        // There is nowhere to complain about a log that cannot be written.
+        let _ = self.sink.write_all(&self.text).and_then(|()| self.sink.flush());
+        self.text.clear();
+    }
+}
+
+/// Text with its control characters escaped, so that nobody can forge a line or move the cursor.
+struct Visible<'a>(&'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in self.0.split_inclusive(char::is_control) {
+            let plain = piece.trim_end_matches(char::is_control);
+            write!(f, "{plain}{}", piece.get(plain.len()..).unwrap_or_default().escape_default())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::Sender;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Sink {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Says when it is written to, and goes on only when told.
+    struct Gate(Sink, Sender<()>, Receiver<()>);
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.send(()).unwrap();
+            let _ = self.2.recv();
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_are_written_in_order_and_control_characters_are_not() {
+        let sink = Sink::default();
+        let (log, end) =
+            Log::to(Box::new(sink.clone()), Level::Info, Format::Plain, QUEUE).unwrap();
+        log.info(format_args!("first\nforged \u{1b}[2J{}", "é"));
+        log.debug(format_args!("nobody wants to know"));
+        log.error(format_args!("{}", "x".repeat(LINE + 100)));
+        drop((log, end));
+        let text = sink.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].ends_with(r"Z info first\nforged \u{1b}[2Jé"), "{text}");
+        assert!(lines[1].contains("Z error xxx") && lines[1].len() < LINE + 40, "{text}");
+    }
+
+    #[test]
+    fn json_lines_are_json() {
+        let sink = Sink::default();
+        let (log, end) =
+            Log::to(Box::new(sink.clone()), Level::Debug, Format::Json, QUEUE).unwrap();
+        log.warning(format_args!("\"quoted\"\n"));
+        drop((log, end));
+        let line: serde_json::Value = serde_json::from_str(sink.text().trim_end()).unwrap();
+        assert_eq!((&line["level"], &line["text"]), (&"warning".into(), &"\"quoted\"\n".into()));
+    }
+
+    #[test]
+    fn a_log_that_is_stuck_drops_lines_counts_them_and_delays_nobody() {
+        let sink = Sink::default();
+        let (writing, is_writing) = channel();
+        let (open, gate) = channel();
+        let gated = Box::new(Gate(sink.clone(), writing, gate));
+        let (log, end) = Log::to(gated, Level::Info, Format::Plain, 10).unwrap();
+        log.info(format_args!("line"));
+        is_writing.recv().unwrap();
+        for _ in 0..25 {
+            log.info(format_args!("line"));
+        }
+        drop(open);
+        drop((log, end));
+        let text = sink.text();
+        assert_eq!(text.matches("info line").count(), 11, "{text}");
+        assert!(text.contains("warning 15 lines of the log were dropped"), "{text}");
+    }
+
+    #[test]
+    fn a_log_that_is_stuck_for_ever_does_not_stop_the_end() {
+        let (writing, _is_writing) = channel();
+        let (_open, gate) = channel();
+        let gated = Box::new(Gate(Sink::default(), writing, gate));
+        let (log, end) = Log::to(gated, Level::Info, Format::Plain, 10).unwrap();
+        log.info(format_args!("line"));
+        drop((log, end));
+    }
+}

@@ -1,0 +1,10 @@
+//! The protocol, byte for byte, over real sockets.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod connections;
+mod frames;
+mod mutations;
+mod order;
+mod statuses;

@@ -1,0 +1,269 @@
+//! Every status, and limits that lead to some of them.
+
+use semaforo_server::kernel;
+use semaforo_server::server::access::Tokens;
+use semaforo_server::server::limits::MAX_WAITS;
+use semaforo_server::server::{JournalKind, Options};
+
+use crate::support::{Server, frame};
+
+#[test]
+fn statuses_of_objects() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    for (status, request) in [
+        (200, "CREATE /semaphores/s permits=2"),
+        (200, "CREATE /semaphores/s permits=2"),
+        (409, "CREATE /semaphores/s permits=3"),
+        (400, "CREATE /semaphores/t permits=0"),
+        (400, "CREATE /semaphores/t permits=1073741824"),
+        (400, "CREATE /semaphores/t permits=two"),
+        (400, "CREATE /semaphores/t"),
+        (400, "ACQUIRE /semaphores/s permits=3"),
+        (400, "ACQUIRE /semaphores/s permits=-1"),
+        (400, "ACQUIRE /semaphores/s timeout=soon"),
+        (404, "ACQUIRE /semaphores/t"),
+        (404, "SHOW /semaphores/t"),
+        (404, "DELETE /semaphores/t"),
+        (200, "ACQUIRE /semaphores/s permits=2"),
+        (204, "ACQUIRE /semaphores/s timeout=0"),
+        (204, "ACQUIRE /semaphores/s timeout=5"),
+        (410, "CHECK /semaphores/s fence=0"),
+        (400, "CHECK /semaphores/s"),
+        (400, "RELEASE /semaphores/s permits=3"),
+        (200, "RELEASE /semaphores/s permits=1"),
+        (200, "RELEASE /semaphores/s"),
+        (410, "RELEASE /semaphores/s"),
+        (405, "CREATE /locks/l"),
+        (405, "DELETE /locks/l"),
+        (405, "TAKE /locks/l"),
+        (405, "NONSENSE /locks/l"),
+        (405, "NONSENSE /"),
+        (405, "ACQUIRE /locks"),
+        (405, "OPEN /"),
+        (405, "LIST /sessions"),
+        (410, "RELEASE /locks/l"),
+        (404, "SHOW /locks/l"),
+        (404, "ACQUIRE /lock/l"),
+        (404, "ACQUIRE /nothing"),
+        (404, "SHOW /sessions/label"),
+        (400, "ACQUIRE /locks/"),
+        (200, "ACQUIRE /rwlocks/r mode=read"),
+        (409, "DOWNGRADE /rwlocks/r"),
+        (400, "ACQUIRE /rwlocks/r mode=both"),
+        (200, "CREATE /latches/c count=1"),
+        (400, "DOWN /latches/c by=2"),
+        (200, "CREATE /events/e"),
+        (400, "CREATE /events/f reset=never"),
+        (400, "CREATE /events/f set=perhaps"),
+        (204, "WAIT /events/e timeout=0"),
+        (400, "ARRIVE /barriers/b"),
+        (400, "ARRIVE /barriers/b parties=0"),
+        (400, "ARRIVE /barriers/b parties=1048577"),
+        (204, "ARRIVE /barriers/b parties=2 timeout=0"),
+        (409, "ARRIVE /barriers/b parties=2"),
+        (200, "CREATE q capacity=1"),
+        (410, "ACK q message=1"),
+        (400, "ACK q"),
+        (400, "PUT q priority=2147483648"),
+        (400, "PUT q delay=forever"),
+        (200, "PUT q priority=-2147483648"),
+        (204, "PUT q timeout=0"),
+        (400, "TAKE q ack=perhaps"),
+        (400, "OPEN /sessions ttl=99"),
+        (400, "OPEN /sessions ttl=86400001"),
+        (400, "KEEPALIVE /sessions"),
+        (400, "KEEPALIVE /sessions session=12"),
+        (410, "KEEPALIVE /sessions session=00000000000000000000000000000000"),
+        (410, "CLOSE /sessions session=00000000000000000000000000000000"),
+        (410, "ACQUIRE /locks/l session=00000000000000000000000000000000"),
+        (400, "ACQUIRE /locks/l seq=1"),
+        (400, "ACQUIRE /locks/l acked=1"),
+        (400, "LIST / limit=-1"),
+        (400, "LIST / limit=100001"),
+    ] {
+        let answer = client.ask(request);
+        assert_eq!(answer.status, status, "{request}: {}", answer.text);
+    }
+    let longest = "n".repeat(255);
+    client.done(&format!("ACQUIRE /locks/{longest}"));
+    client.ask(&format!("ACQUIRE /locks/{longest}n")).is(400);
+    client.ask(r#"{"Method":"ACQUIRE","Path":"/locks/a\nb"}"#).is(400);
+    client.done(r#"{"Method":"ACQUIRE","Path":"/locks/a/b c/é"}"#);
+
+    // Deleted while it waited.
+    client.send("TAKE r");
+    client.answer().is(404);
+    other.done("CREATE r");
+    client.send("TAKE r");
+    other.until_waiting("/queues/r", 1);
+    other.done("DELETE r");
+    client.answer().is(404);
+}
+
+#[test]
+fn over_the_limits_of_the_kernel() {
+    let limits = kernel::Limits { objects: 3, sessions: 1, waits: 2, messages: 2, bytes: 100 };
+    let server = Server::with(Options { limits, ..Options::default() });
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.done("CREATE q");
+    client.done("ACQUIRE /locks/a");
+    client.done("ACQUIRE /locks/b");
+    client.ask("ACQUIRE /locks/c").is(429);
+    client.ask("CREATE r").is(429);
+    client.ask("ARRIVE /barriers/b parties=2").is(429);
+    client.done("RELEASE /locks/b");
+
+    let session = client.done("OPEN /sessions").header("session").unwrap().to_owned();
+    client.ask("OPEN /sessions").is(429);
+    client.done(&format!("CLOSE /sessions session={session}"));
+    client.done("OPEN /sessions");
+
+    other.send("ACQUIRE /locks/a id=1");
+    other.send("ACQUIRE /locks/a id=2");
+    client.until_waiting("/locks/a", 2);
+    client.ask("ACQUIRE /locks/a").is(429);
+    client.ask("ACQUIRE /locks/a timeout=0").is(204);
+
+    let filling = format!("PUT q | \"{}\"", "x".repeat(58));
+    client.done(&filling);
+    client.ask(&filling).is(507);
+    client.done("PUT q | 1");
+    client.ask("PUT q | 2").is(507);
+    client.ask("TRANSFER q | 2").is(507);
+    client.done("TAKE q");
+    client.done("PUT q | 2");
+}
+
+#[test]
+fn one_connection_cannot_wait_for_everything() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.done("CREATE q");
+    client.done("ACQUIRE /locks/a");
+    let takes = frame("TAKE q id=t").repeat(1000);
+    for _ in 0..MAX_WAITS / 1000 {
+        client.send_bytes(&takes);
+    }
+    other.until_waiting("/queues/q", MAX_WAITS as u64);
+    let answer = client.ask("TAKE q id=more");
+    assert_eq!((answer.id(), answer.status), (Some("more"), 429));
+    assert_eq!(client.done("RELEASE /locks/a id=released").id(), Some("released"));
+    other.done("PUT q | 1");
+    client.answer().is(200);
+    client.send("TAKE q id=more");
+    other.until_waiting("/queues/q", MAX_WAITS as u64);
+}
+
+const TOKENS: &str = "\
+0123456789abcdef prefix=ci/ rights=use
+fedcba9876543210 prefix=ci/
+00000000000000000 rights=use,create,admin
+";
+
+fn guarded() -> Server {
+    let tokens = Some(Tokens::parse(TOKENS).unwrap());
+    Server::with_token(Options { tokens, ..Options::default() }, "00000000000000000")
+}
+
+#[test]
+fn without_a_token_nothing_is_allowed() {
+    let server = guarded();
+    let mut client = server.connect();
+    for request in
+        ["PING /", "ECHO /", "SHOW /", "LIST /", "OPEN /sessions", "AUTH /", "SHUTDOWN /"]
+    {
+        client.ask(request).is(401);
+        client.ask(&format!("{request} token=0123456789abcdee")).is(401);
+    }
+    client.ask("AUTH / token=0123456789abcde").is(401);
+    client.ask("PING").is(401);
+    client.done("AUTH / token=0123456789abcdef");
+    client.done("PING");
+    // It is this connection that has said who it is.
+    server.connect().ask("PING").is(401);
+}
+
+#[test]
+fn a_token_allows_what_its_line_says() {
+    let server = guarded();
+    let mut client = server.connect();
+    client.done("AUTH / token=0123456789abcdef");
+    client.done("ACQUIRE /locks/ci/a");
+    client.ask("ACQUIRE /locks/a").is(403);
+    client.ask("SHOW /locks/a").is(403);
+    client.ask("CREATE ci/q").is(403);
+    client.ask("SHUTDOWN /").is(403);
+    client.ask("PUT ci/q").is(404);
+    // What belongs to no name is for everyone with a token, wherever it is said.
+    client.done("PING /locks/a");
+    client.done("ECHO /no/where");
+    // A token of one request is for that request.
+    client.done("CREATE ci/q token=fedcba9876543210");
+    client.ask("CREATE ci/r").is(403);
+    client.ask("CREATE q token=fedcba9876543210").is(403);
+    client.done("CREATE q token=00000000000000000");
+    client.ask("SHUTDOWN / token=fedcba9876543210").is(403);
+}
+
+#[test]
+fn a_list_shows_only_what_the_token_may_see() {
+    let server = guarded();
+    let mut client = server.connect();
+    for name in ["ci/q", "other"] {
+        client.done(&format!("CREATE {name} token=00000000000000000"));
+    }
+    for list in ["LIST /", "LIST /queues"] {
+        assert_eq!(
+            client
+                .done(&format!("{list} token=00000000000000000"))
+                .value()
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
+        client.ask(&format!("{list} token=0123456789abcdef")).is(403);
+        client.ask(&format!("{list} token=0123456789abcdef prefix=o")).is(403);
+        let answer = client.done(&format!("{list} token=0123456789abcdef prefix=ci/"));
+        assert_eq!(answer.value().as_array().unwrap().len(), 1);
+    }
+    // The request's token counts, not the connection's.
+    client.done("AUTH / token=00000000000000000");
+    client.ask("LIST / token=0123456789abcdef").is(403);
+}
+
+#[test]
+fn shutting_down_answers_those_who_wait() {
+    let server = Server::start();
+    let (mut client, mut waiter, mut idle) = (server.connect(), server.connect(), server.connect());
+    idle.done("PING");
+    client.done("ACQUIRE /locks/a");
+    waiter.send("ACQUIRE /locks/a id=1");
+    waiter.send("ACQUIRE /locks/a");
+    client.until_waiting("/locks/a", 1);
+    client.done("SHUTDOWN");
+    assert_eq!(waiter.answer().is(503).id(), Some("1"));
+    for mut client in [client, waiter, idle] {
+        assert!(client.ended());
+    }
+    server.join();
+}
+
+#[test]
+fn a_stop_is_clean() {
+    let folder = crate::support::Folder::new();
+    let journal = JournalKind::File {
+        directory: folder.path().into(),
+        durability: semaforo_server::journal::Durability::Always,
+    };
+    let options = Options { journal, ..Options::default() };
+    let server = Server::with(options.clone());
+    let mut client = server.connect();
+    client.done("CREATE q");
+    client.done("PUT q | 1");
+    server.stop();
+    assert!(client.ended());
+    let server = Server::with(options);
+    assert_eq!(server.connect().done("TAKE q timeout=0").payload(), Some("1"));
+}

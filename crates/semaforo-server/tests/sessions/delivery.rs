@@ -1,0 +1,189 @@
+//! Messages on their way to takers that are lost.
+
+use std::io::ErrorKind;
+
+use semaforo_server::server::Options;
+
+use crate::support::{Client, Held, Random, Server, frame};
+
+/// The server has decided who gets a message, and before a byte of it could be sent that one is gone.
+#[test]
+fn a_message_of_which_no_byte_was_sent_returns_to_its_place() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other) = (server.connect(), server.connect());
+    producer.done("CREATE q");
+    for round in 0..30 {
+        let mut lost = server.connect();
+        lost.send("TAKE q");
+        other.until_waiting("/queues/q", 1);
+        journal.hold();
+        producer.send(&format!("PUT q | {round}"));
+        journal.await_standstill();
+        lost.reset();
+        journal.release();
+        producer.answer().is(200);
+        assert_eq!(other.show("/queues/q").unwrap()["ready"], 1, "before its producer is told");
+        let answer = other.done("TAKE q timeout=0");
+        assert_eq!(answer.payload(), Some(&*round.to_string()));
+        assert_eq!(answer.number("deliveries"), 1, "nobody has seen it");
+    }
+}
+
+/// Two takers are lost at once, and the first one's message has no better place to go than to the second.
+#[test]
+fn messages_of_two_lost_takers_return_both() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other) = (server.connect(), server.connect());
+    producer.done("CREATE q");
+    for round in 0..20 {
+        let (mut first, mut second) = (server.connect(), server.connect());
+        first.send("TAKE q id=1");
+        other.until_waiting("/queues/q", 1);
+        for id in 1..=3 {
+            second.send(&format!("TAKE q id={id}"));
+        }
+        other.until_waiting("/queues/q", 4);
+        journal.hold();
+        producer.send_bytes(&[frame("PUT q | 1"), frame("PUT q | 2")].concat());
+        journal.await_standstill();
+        first.reset();
+        second.reset();
+        journal.release();
+        producer.answer().is(200);
+        producer.answer().is(200);
+        for expected in ["1", "2"] {
+            let answer = other.ask("TAKE q timeout=0");
+            assert_eq!(answer.payload(), Some(expected), "round {round}: in its place");
+        }
+        other.ask("TAKE q timeout=0").is(204);
+    }
+}
+
+#[test]
+fn a_message_that_returns_goes_to_the_next_taker() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut lost, mut next) = (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    lost.send("TAKE q");
+    producer.until_waiting("/queues/q", 1);
+    next.send("TAKE q");
+    producer.until_waiting("/queues/q", 2);
+    journal.hold();
+    producer.send("PUT q | 1");
+    journal.await_standstill();
+    lost.reset();
+    journal.release();
+    producer.answer().is(200);
+    assert_eq!(next.answer().payload(), Some("1"));
+}
+
+#[test]
+fn the_producer_is_answered_after_the_takers_bytes_were_sent() {
+    let server = Server::start();
+    let (mut producer, mut taker) = (server.connect(), server.connect());
+    producer.done("CREATE q");
+    for method in ["PUT", "TRANSFER"] {
+        for round in 0..100 {
+            taker.send("TAKE q");
+            producer.until_waiting("/queues/q", 1);
+            producer.done(&format!("{method} q | {round}"));
+            taker.stream.set_nonblocking(true).unwrap();
+            let peeked = taker.stream.peek(&mut [0]);
+            taker.stream.set_nonblocking(false).unwrap();
+            assert_eq!(
+                peeked.map_err(|error| error.kind()),
+                Ok::<_, ErrorKind>(1),
+                "round {round}"
+            );
+            assert_eq!(taker.answer().payload(), Some(&*round.to_string()));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_acknowledged_returns_in_its_place() {
+    let server = Server::start();
+    for with_a_reset in [false, true] {
+        let (mut lost, mut other) = (server.connect(), server.connect());
+        other.done("CREATE q");
+        for number in 0..4 {
+            other.done(&format!("PUT q priority={} | {number}", number % 2));
+        }
+        // Taken: 0 and 2, then 1. 2 is acknowledged.
+        for expected in ["0", "2", "1"] {
+            let answer = lost.done("TAKE q ack=manual");
+            assert_eq!(answer.payload(), Some(expected));
+            if expected == "2" {
+                let message = answer.header("message").unwrap().to_owned();
+                other.ask(&format!("ACK q message={message}")).is(410);
+                lost.done(&format!("ACK q message={message}"));
+                lost.ask(&format!("ACK q message={message}")).is(410);
+            }
+        }
+        assert_eq!(other.show("/queues/q").unwrap()["out"], 2);
+        if with_a_reset {
+            lost.reset();
+        } else {
+            drop(lost);
+        }
+        other.until_shown("/queues/q", "out", 0);
+        for (expected, deliveries) in [("0", 2), ("1", 2), ("3", 1)] {
+            let answer = other.done("TAKE q timeout=0");
+            assert_eq!(
+                (answer.payload(), answer.number("deliveries")),
+                (Some(expected), deliveries)
+            );
+        }
+        other.done("DELETE q");
+    }
+}
+
+/// Takers come and are lost at any moment: what was acknowledged is gone, what was not is there.
+#[test]
+fn nothing_that_was_not_acknowledged_is_lost() {
+    const MESSAGES: usize = 300;
+    let server = Server::start();
+    let mut producer = server.connect();
+    producer.done("CREATE q");
+    let address = server.address;
+    let takers: Vec<_> = (0..3)
+        .map(|seed| {
+            std::thread::spawn(move || {
+                let (mut random, mut acknowledged) = (Random(seed), Vec::new());
+                let mut client = Client::connect(address);
+                for _ in 0..120 {
+                    client.send("TAKE q ack=manual timeout=20");
+                    if random.below(3) == 0 {
+                        (0..random.below(3000)).for_each(|_| std::hint::spin_loop());
+                        client.reset();
+                        client = Client::connect(address);
+                        continue;
+                    }
+                    let answer = client.answer();
+                    if answer.status == 200 {
+                        client.done(&format!("ACK q message={}", answer.number("message")));
+                        acknowledged.push(answer.payload().unwrap().parse::<usize>().unwrap());
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    for number in 0..MESSAGES {
+        producer.done(&format!("PUT q | {number}"));
+    }
+    let mut all: Vec<usize> = takers.into_iter().flat_map(|taker| taker.join().unwrap()).collect();
+    producer.until_shown("/queues/q", "out", 0);
+    let mut last = None;
+    while let Some(payload) = producer.ask("TAKE q timeout=0").payload() {
+        let number: usize = payload.parse().unwrap();
+        assert!(last < Some(number), "in order");
+        last = Some(number);
+        all.push(number);
+    }
+    all.sort_unstable();
+    assert_eq!(all, (0..MESSAGES).collect::<Vec<_>>(), "each exactly once");
+}

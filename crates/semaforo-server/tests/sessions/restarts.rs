@@ -1,0 +1,176 @@
+//! Servers that are killed and paused.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::named::open;
+use crate::support::{Folder, Process, frame};
+use rustix::process::Signal;
+
+#[test]
+fn a_session_outlives_the_server() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    let session = open(&mut client, 60_000);
+    for create in ["CREATE q", "CREATE /semaphores/s permits=3"] {
+        client.done(create);
+    }
+    for number in 1..=3 {
+        client.done(&format!("PUT q | {number}"));
+    }
+    let requests = [
+        format!("ACQUIRE /locks/a session={session} seq=1"),
+        format!("ACQUIRE /semaphores/s permits=2 session={session} seq=2"),
+        format!("PUT q session={session} seq=3 | 4"),
+        format!("TAKE q session={session} seq=4"),
+        format!("TAKE q ack=manual session={session} seq=5"),
+    ];
+    let answers = requests.clone().map(|request| client.done(&request).text);
+    // This one's answer is never read.
+    let unread = format!("ACQUIRE /rwlocks/r mode=read session={session} seq=6");
+    client.send(&unread);
+    let mut other = server.connect();
+    other.until_shown("/rwlocks/r", "held", 1);
+    let shown = other.show("/rwlocks/r").unwrap();
+    // A connection's own does not outlive it.
+    other.done("ACQUIRE /locks/b");
+    other.done("TAKE q ack=manual");
+    server.kill();
+
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    for (request, answer) in requests.iter().zip(&answers) {
+        assert_eq!(client.ask(request).text, *answer, "{request}");
+    }
+    let fence = client.done(&unread).fence();
+    assert_eq!(shown["holders"][0]["fence"], fence);
+    client.ask("ACQUIRE /locks/a timeout=0").is(204);
+    client.ask("ACQUIRE /semaphores/s permits=2 timeout=0").is(204);
+    assert!(client.done("ACQUIRE /locks/b").fence() > fence);
+    let state = client.show("/queues/q").unwrap();
+    assert_eq!((state["ready"].as_u64(), state["out"].as_u64()), (Some(2), Some(1)));
+    client.done(&format!("ACK q message=2 session={session}"));
+    for expected in ["3", "4"] {
+        assert_eq!(client.done("TAKE q").payload(), Some(expected));
+    }
+    client.done(&format!("CLOSE /sessions session={session}"));
+    client.done("ACQUIRE /locks/a timeout=0");
+    assert_eq!(client.show("/semaphores/s").unwrap()["available"], 3);
+}
+
+#[test]
+fn what_was_acknowledged_stays_unknown_after_a_restart() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    let session = open(&mut client, 60_000);
+    client.done("CREATE q");
+    client.done(&format!("PUT q session={session} seq=1 | 1"));
+    client.done(&format!("PUT q session={session} seq=2 acked=1 | 2"));
+    server.kill();
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    client.done(&format!("PUT q session={session} seq=2 | 2"));
+    client.send(&format!("PUT q session={session} seq=1 | 1"));
+    assert!(client.ended());
+    assert_eq!(server.connect().show("/queues/q").unwrap()["ready"], 2);
+}
+
+#[test]
+fn fences_grow_across_restarts() {
+    let folder = Folder::new();
+    let mut last = 0;
+    for round in 0..4 {
+        let durability = ["always", "interval", "memory"][round % 3];
+        let server = Process::with(folder.path(), &["--durability", durability]);
+        let mut client = server.connect();
+        for _ in 0..20 {
+            let fence = client.done("ACQUIRE /locks/a").fence();
+            assert!(fence > last, "{fence} after {last}");
+            assert!(fence < 1 << 53);
+            last = fence;
+            client.done("RELEASE /locks/a");
+        }
+        // Killed while more are being given out.
+        client.send_bytes(
+            &[frame("ACQUIRE /locks/a"), frame("RELEASE /locks/a")].concat().repeat(50),
+        );
+        last = last.max(client.answer().fence());
+        server.kill();
+        while let Some(answer) = client.try_whole_answer() {
+            last = last.max(answer.header("fence").map_or(0, |fence| fence.parse().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn after_a_restart_a_session_has_its_whole_time_again() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let ttl = Duration::from_millis(1500);
+    let mut client = server.connect();
+    let session = open(&mut client, 1500);
+    let fence = client.done(&format!("ACQUIRE /locks/a session={session}")).fence();
+    let opened = Instant::now();
+    server.kill();
+    // The time that the server was not there does not count.
+    thread::sleep(ttl);
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    client.done(&format!("CHECK /locks/a fence={fence}"));
+    client.done("ACQUIRE /locks/a");
+    assert!(opened.elapsed() > ttl * 2 - Duration::from_millis(100));
+}
+
+#[test]
+fn a_paused_server_ends_no_session_that_spoke_meanwhile() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let (mut client, mut silent) = (server.connect(), server.connect());
+    let session = open(&mut client, 300);
+    let fence = client.done(&format!("ACQUIRE /locks/a session={session}")).fence();
+    server.pause();
+    // Longer than the time to live, but too short to be noticed as a pause.
+    for _ in 0..4 {
+        thread::sleep(Duration::from_millis(120));
+        client.send(&format!("KEEPALIVE /sessions session={session}"));
+    }
+    server.resume();
+    for _ in 0..4 {
+        client.answer().is(200);
+    }
+    client.done(&format!("CHECK /locks/a fence={fence}"));
+
+    // After a long pause nobody is blamed, whether it spoke or not.
+    let quiet = open(&mut silent, 300);
+    silent.done(&format!("ACQUIRE /locks/b session={quiet}"));
+    client.done(&format!("KEEPALIVE /sessions session={session}"));
+    server.pause();
+    thread::sleep(Duration::from_millis(1500));
+    client.send(&format!("KEEPALIVE /sessions session={session}"));
+    server.resume();
+    client.answer().is(200);
+    silent.done(&format!("KEEPALIVE /sessions session={quiet}"));
+    client.done(&format!("CHECK /locks/a fence={fence}"));
+}
+
+#[test]
+fn a_signal_stops_it_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let folder = Folder::new();
+        let server = Process::start(folder.path());
+        let (mut client, mut waiter) = (server.connect(), server.connect());
+        client.done("ACQUIRE /locks/a");
+        client.done("CREATE q");
+        client.done("PUT q | 1");
+        waiter.send("ACQUIRE /locks/a");
+        client.until_waiting("/locks/a", 1);
+        server.signal(signal);
+        waiter.answer().is(503);
+        assert!(waiter.ended() && client.ended());
+        assert_eq!(server.wait().code(), Some(0));
+        let server = Process::start(folder.path());
+        assert_eq!(server.connect().done("TAKE q timeout=0").payload(), Some("1"));
+    }
+}

@@ -1,0 +1,89 @@
+//! A server as a process of its own, to be killed and paused.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Client, until};
+
+pub struct Process {
+    pub address: SocketAddr,
+    child: Child,
+    /// Kept, so that whatever it prints has somewhere to go.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub fn start(folder: &Path) -> Self {
+        Self::with(folder, &[])
+    }
+
+    pub fn with(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_semaforo"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .arg(folder)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert_ne!(output.read_line(&mut line).unwrap(), 0, "it says where it listens");
+            if let Some(address) = line.strip_prefix("listening on ") {
+                let end = address.find([',', ' ', '\n']).unwrap_or(address.len());
+                break address[..end].parse().unwrap();
+            }
+        };
+        Self { address, child, _output: output }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// As if the power went off, as far as the process is concerned.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().unwrap();
+    }
+
+    /// Stops it for a while: nothing happens in it until it is continued.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        let status = format!("/proc/{}/stat", self.child.id());
+        until("the process is stopped", || {
+            let status = std::fs::read_to_string(&status).unwrap();
+            status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        });
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Waits for its end, which something else has brought about.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
