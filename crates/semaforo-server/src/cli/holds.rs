@@ -15,6 +15,7 @@ use crate::client::{Client, Error, Raw, Reply};
 
 /// Something that is acquired.
 #[derive(Args, Debug)]
+#[group(id = "acquired")]
 pub(super) struct Acquire {
     /// Its name
     pub(super) name: String,
@@ -31,6 +32,7 @@ pub(super) struct Acquire {
 
 /// Something that is held.
 #[derive(Args, Debug)]
+#[group(id = "held")]
 pub(super) struct Held {
     /// Its name
     pub(super) name: String,
@@ -44,6 +46,7 @@ pub(super) struct Held {
 
 /// A hold that may exist.
 #[derive(Args, Debug)]
+#[group(id = "checked")]
 pub(super) struct Check {
     /// Its name
     pub(super) name: String,

@@ -9,7 +9,7 @@ mod connection;
 mod context;
 mod duration;
 mod event;
-mod exit;
+pub mod exit;
 mod holds;
 mod kind;
 mod latch;
@@ -43,11 +43,11 @@ use self::output::Output;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    #[command(flatten)]
-    connection: Connection,
     /// Prints one JSON object per line instead of text
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]

@@ -21,11 +21,8 @@ impl Output {
     /// Prints a line. If nobody reads any more the process ends, and says nothing about it.
     pub(super) fn line(self, text: &str) -> Result<()> {
         let mut output = io::stdout().lock();
-        let written = output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.write_all(b"\n"))
-            .and_then(|()| output.flush());
-        match written {
+        let written = output.write_all(format!("{text}\n").as_bytes());
+        match written.and_then(|()| output.flush()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Err(Failure::signalled(BROKEN_PIPE))
@@ -41,10 +38,12 @@ impl Output {
         if self.json {
             return self.line(&object(reply).to_string());
         }
-        for (name, value) in &reply.headers {
-            self.line(&format!("{name}={value}"))?;
+        if reply.headers.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // In one piece, so that those of several processes do not mix.
+        let lines = reply.headers.iter().map(|(name, value)| format!("{name}={value}"));
+        self.line(&lines.collect::<Vec<_>>().join("\n"))
     }
 
     /// Prints, for programs only, what the server said instead of granting.

@@ -14,7 +14,7 @@ use super::orders;
 use super::terminal::Terminal;
 
 /// A process group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cli) struct Group(Pid);
 
 impl Group {

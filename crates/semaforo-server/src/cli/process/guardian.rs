@@ -5,7 +5,7 @@
 //! and need not wait for the session's time to be over. It knows until when the session lives for sure; if nothing is
 //! heard until shortly before that, because the client is stopped, it ends the children in time.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -142,7 +142,7 @@ pub(in crate::cli) fn guard() -> Result<()> {
 #[derive(Debug)]
 struct Watch {
     orders: Orders,
-    groups: BTreeSet<Group>,
+    groups: HashSet<Group>,
     /// When the session may end.
     until: Option<u64>,
     /// The children have been asked to end, because the session is about to.
@@ -151,7 +151,7 @@ struct Watch {
 
 impl Watch {
     fn new(orders: Orders) -> Self {
-        Self { orders, groups: BTreeSet::new(), until: None, has_asked: false }
+        Self { orders, groups: HashSet::new(), until: None, has_asked: false }
     }
 
     fn run(mut self, news: &Receiver<News>) -> Result<()> {

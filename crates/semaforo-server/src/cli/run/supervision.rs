@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use rustix::process::{
-    Signal, WaitStatus, getppid, getsid, kill_current_process_group,
-};
+use rustix::process::{Signal, WaitStatus, getppid, getsid, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGTTIN, SIGTTOU};
 use signal_hook::low_level::emulate_default_handler;
 
@@ -209,9 +207,9 @@ impl Supervision<'_> {
 
     fn look_at_the_clock(&mut self) {
         let now = Instant::now();
-        match &mut self.ending {
-            Some(kill) if now >= kill.at && !kill.is_done => {
-                kill.is_done = true;
+        match self.ending {
+            Some(Kill { at, is_done: false }) if now >= at => {
+                self.ending = Some(Kill { at, is_done: true });
                 self.group.kill();
             }
             Some(_) => {}

@@ -1,6 +1,6 @@
 //! Those who take messages, one command each at a time.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,13 +31,13 @@ pub(super) struct Crew {
 /// The commands that run.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) groups: BTreeSet<Group>,
+    pub(super) groups: HashSet<Group>,
     pub(super) guardian: Option<Guardian>,
 }
 
 impl Crew {
     pub(super) fn new(work: Work, output: Output, client: Client, guardian: Guardian) -> Self {
-        let running = Running { groups: BTreeSet::new(), guardian: Some(guardian) };
+        let running = Running { groups: HashSet::new(), guardian: Some(guardian) };
         Self {
             work,
             output,
@@ -62,6 +62,10 @@ impl Crew {
     }
 
     fn take(&self) -> Result<Option<Delivery>> {
+        // One that is there would be granted all the same.
+        if self.stop.is_cancelled() {
+            return Ok(None);
+        }
         if let Some(max) = self.work.max
             && self.taken.fetch_add(1, Ordering::Relaxed) >= max
         {

@@ -73,7 +73,7 @@ pub(super) struct Work {
 
 /// What the main thread waits for.
 enum Event {
-    Signal(i32),
+    Signal,
     Lifetime(Lifetime),
     /// The client has given up the session.
     Lost,
@@ -85,8 +85,8 @@ impl Work {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         let (sender, events) = mpsc::channel();
         let signal_sender = sender.clone();
-        signals::watch(&[SIGTERM, SIGINT, SIGHUP], move |signal| {
-            let _ = signal_sender.send(Event::Signal(signal));
+        signals::watch(&[SIGTERM, SIGINT, SIGHUP], move |_| {
+            let _ = signal_sender.send(Event::Signal);
         })?;
         let client = context.connection.open(self.ttl)?;
         self.prepare(context, &client)?;
@@ -183,7 +183,7 @@ impl Watch {
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
-                Ok(Event::Signal(_)) => self.signalled(),
+                Ok(Event::Signal) => self.signalled(),
                 Ok(Event::Lifetime(Lifetime::Until(ends))) => {
                     self.ends = ends;
                     self.crew.renewed(&self.orders, ends);
