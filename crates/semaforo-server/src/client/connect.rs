@@ -85,7 +85,7 @@ impl Connect {
         self
     }
 
-    /// How long the connection may be down before requests fail with
+    /// How long a request that has no time limit of its own waits for a connection, before it fails with
     /// [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);

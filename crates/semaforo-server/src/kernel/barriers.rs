@@ -45,10 +45,16 @@ impl Kernel {
                 if let Some(refusal) = self.no_more_objects() {
                     return Reply::Answer(refusal);
                 }
-                let generation = self.fence(out);
                 if parties == 1 {
+                    let generation = self.fence(out);
                     return Reply::Answer(arrived(generation, 0));
                 }
+                if !asker.is_impatient()
+                    && let Some(refusal) = self.no_more_waits()
+                {
+                    return Reply::Answer(refusal);
+                }
+                let generation = self.fence(out);
                 self.emit(&Event::BarrierOpened { name, parties, generation }, out);
                 let Some(place) = self.state.find(Kind::Barrier, name) else { unreachable!() };
                 let barrier = Barrier { parties, generation, broken: false };

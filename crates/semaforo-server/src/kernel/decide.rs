@@ -1,5 +1,7 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
+use semaforo::policy::Permits;
+
 use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 use super::event::Event;
@@ -142,6 +144,9 @@ impl Kernel {
             (Kind::Lock, Verb::Acquire(_)) => {
                 self.enter_by_use(asker, kind, name, Wish::Permits(1), out)
             }
+            (Kind::ReadWriteLock, Verb::Acquire(Wish::Permits(_))) => {
+                senseless("a reader-writer lock has readers and writers, not permits")
+            }
             (Kind::ReadWriteLock, Verb::Acquire(wish)) => {
                 self.enter_by_use(asker, kind, name, wish, out)
             }
@@ -235,7 +240,7 @@ impl Kernel {
         let place = self.state.free_session_place();
         self.emit(&Event::SessionOpened { place, id, ttl, label }, out);
         self.renew(place, now);
-        self.session_checks.insert((now.saturating_add(ttl), place));
+        self.check_later(place);
         let session = Content::Session(super::SessionId(id));
         Answer::done().with(Header::Ttl, ttl).containing(session)
     }
@@ -243,6 +248,11 @@ impl Kernel {
     fn create(&mut self, kind: Kind, name: &str, settings: Settings, out: &mut Output) -> Reply {
         if kind != settings_kind(settings) {
             return no_such_method(kind, Verb::Create(settings));
+        }
+        if let Settings::Semaphore { permits } = settings
+            && !(1..=Permits::MAX).contains(&permits)
+        {
+            return senseless(format!("{permits} permits; there can be 1 to {}", Permits::MAX));
         }
         if let Some(place) = self.state.find(kind, name) {
             if self.settings(place) == Some(settings) {
@@ -286,6 +296,9 @@ impl Kernel {
         }
         if let Some(messages) = self.state.queue(place) {
             self.bytes -= messages.bytes();
+            if let Some(due) = messages.alarm {
+                self.due.remove(&(due, place));
+            }
         }
         self.emit(&Event::Deleted { place }, out);
         Reply::Answer(Answer::done())

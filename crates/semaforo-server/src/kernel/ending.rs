@@ -29,7 +29,14 @@ impl Kernel {
         now: Millis,
         out: &mut Output,
     ) {
-        let Some((wait, origin)) = self.leave(key) else { return };
+        if let Some(place) = self.step_aside(key, answer, out) {
+            self.pump(place, now, out);
+        }
+    }
+
+    /// Takes somebody out of the line. Says where: others may have been held up there.
+    fn step_aside(&mut self, key: u32, answer: Option<Answer>, out: &mut Output) -> Option<u32> {
+        let (wait, origin) = self.leave(key)?;
         if let (Some(origin), Some(answer)) = (origin, answer) {
             out.answers.push((origin, answer));
         }
@@ -40,7 +47,7 @@ impl Kernel {
             }
             Ask::Enter(_) | Ask::Put { .. } | Ask::Take { .. } => {}
         }
-        self.pump(wait.place, now, out);
+        Some(wait.place)
     }
 
     /// Lets happen what can happen now.
@@ -71,16 +78,27 @@ impl Kernel {
         answer: Option<&Answer>,
         out: &mut Output,
     ) {
-        while let Some(wait) = self.state.connection(key).and_then(|other| other.waits.head()) {
+        let waits = self.waits_of(key);
+        let mut places = Vec::with_capacity(waits.len());
+        for wait in waits {
             let retryable = self.waits.get(wait).is_some_and(|wait| {
                 matches!(wait.owner, Owner::Session(_)) && wait.retry.is_some()
             });
             if retryable {
                 self.detach(wait);
-                self.make_dormant(wait, now, out);
+                self.waits.set_deadline(wait, None);
+                places.extend(self.fall_asleep(wait));
             } else {
-                self.withdraw(wait, answer.cloned(), now, out);
+                places.extend(self.step_aside(wait, answer.cloned(), out));
             }
+        }
+        self.pump_each(places, now, out);
+    }
+
+    /// Lets happen what can happen now that several have made way: none of them gets what another one of them leaves.
+    fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
+        for place in places {
+            self.pump(place, now, out);
         }
     }
 
@@ -92,9 +110,9 @@ impl Kernel {
     /// A connection does not read what it is sent: it is passed over until it does.
     pub fn pause(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.state.connection_mut(key).paused = true;
-        for wait in self.waits_of(key) {
-            self.make_dormant(wait, now, out);
-        }
+        let waits = self.waits_of(key);
+        let places = waits.into_iter().filter_map(|wait| self.fall_asleep(wait)).collect();
+        self.pump_each(places, now, out);
     }
 
     /// A connection reads again.
@@ -107,28 +125,23 @@ impl Kernel {
     }
 
     fn waits_of(&self, key: ConnectionKey) -> Vec<u32> {
-        let mut next = self.state.connection(key).and_then(|other| other.waits.head());
-        let mut all = Vec::new();
-        while let Some(wait) = next {
-            all.push(wait);
-            next = self.waits.next(wait, List::Connection);
-        }
-        all
+        let head = self.state.connection(key).and_then(|other| other.waits.head());
+        self.waits.all(head, List::Connection)
     }
 
-    /// Passes somebody over from now on. One whose answer is only that something has happened is not: it can
-    /// be told later.
-    fn make_dormant(&mut self, key: u32, now: Millis, out: &mut Output) {
-        let Some(wait) = self.waits.get_mut(key) else { return };
+    /// Passes somebody over from now on. Says where: others may have been held up there. One whose answer is only that
+    /// something has happened is not passed over: it can be told later.
+    pub(super) fn fall_asleep(&mut self, key: u32) -> Option<u32> {
+        let wait = self.waits.get_mut(key)?;
         if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
-            return;
+            return None;
         }
         wait.dormant = true;
         let (place, lane) = (wait.place, usize::from(wait.lane));
         if let Some(object) = self.state.object_mut(place) {
             self.waits.unlink(&mut object.lines[lane], List::Object, key);
         }
-        self.pump(place, now, out);
+        Some(place)
     }
 
     /// Lets somebody stand in its place again.
@@ -145,16 +158,21 @@ impl Kernel {
         self.pump(place, now, out);
     }
 
-    /// A request that waits has come again: from now on its answer goes there.
+    /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
+    /// if it is still there: every request is answered.
     pub(super) fn reattach(&mut self, asker: &Asker, key: u32, out: &mut Output) -> Reply {
-        if let Some(earlier) = self.waits.get(key).and_then(|wait| wait.origin) {
+        if let Some(before) = self.waits.get(key).and_then(|wait| wait.origin) {
             let reason = "the same seq came again, and is answered there";
-            out.answers.push((earlier, Answer::error(Status::Conflict, reason)));
+            out.answers.push((before, Answer::error(Status::Conflict, reason)));
         }
         self.attach(key, asker.origin);
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
         self.waits.set_deadline(key, deadline);
-        self.wake(key, asker.now, out);
+        if !self.state.is_paused(asker.origin.connection) {
+            self.wake(key, asker.now, out);
+        } else if let Some(place) = self.fall_asleep(key) {
+            self.pump(place, asker.now, out);
+        }
         if asker.is_impatient() {
             let waits = |wait: &Wait| wait.origin == Some(asker.origin);
             if self.waits.get(key).is_some_and(waits) {
@@ -166,13 +184,18 @@ impl Kernel {
 
     /// A session is over.
     pub(super) fn end_session(&mut self, place: u32, now: Millis, out: &mut Output) {
-        while let Some(wait) = self.state.session(place).and_then(|session| session.waits.head()) {
+        let head = self.state.session(place).and_then(|session| session.waits.head());
+        let mut left = Vec::new();
+        for wait in self.waits.all(head, List::Session) {
             let gone = Answer::error(Status::Gone, "the session has ended");
-            self.withdraw(wait, Some(gone), now, out);
+            left.extend(self.step_aside(wait, Some(gone), out));
         }
+        self.pump_each(left, now, out);
         let Some(session) = self.state.session(place) else { return };
         let places = self.places(&session.belongings);
-        self.session_checks.remove(&(session.deadline, place));
+        if let Some(check) = session.check {
+            self.session_checks.remove(&(check, place));
+        }
         self.emit(&Event::SessionEnded { place }, out);
         self.pump_all(places, now, out);
     }

@@ -11,6 +11,9 @@ use super::session::Owner;
 /// A queue that has grown beyond so many places gives the memory back when it is empty.
 const KEPT_PLACES: usize = 1024;
 
+/// Numbers of messages stay below this, so that every JSON reader can represent them.
+pub(super) const MAX_NUMBER: u64 = 1 << 53;
+
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
@@ -52,6 +55,8 @@ pub(super) struct Messages {
     out: HashMap<u64, (Message, Owner)>,
     /// How many bytes all of them have.
     bytes: u64,
+    /// When the kernel will look for messages that are due. Not journaled.
+    pub(super) alarm: Option<Millis>,
 }
 
 impl Messages {
@@ -66,6 +71,7 @@ impl Messages {
             due: BTreeSet::new(),
             out: HashMap::new(),
             bytes: 0,
+            alarm: None,
         }
     }
 
@@ -106,6 +112,15 @@ impl Messages {
         self.beyond = self.beyond.max(message.number + 1);
         self.bytes += message.payload.len() as u64;
         self.place(message);
+    }
+
+    /// Whether a message of that number is here, in its place or out.
+    pub(super) fn contains(&self, number: u64, priority: i32) -> bool {
+        let ready = self.ready.get(&priority).is_some_and(|lane| {
+            lane.back().is_some_and(|last| last.number >= number)
+                && lane.binary_search_by_key(&number, |message| message.number).is_ok()
+        });
+        ready || self.delayed.contains_key(&number) || self.out.contains_key(&number)
     }
 
     fn place(&mut self, message: Message) {
@@ -165,6 +180,9 @@ impl Messages {
 
     /// Gives a message to an owner until it is acknowledged or returned.
     pub(super) fn lend(&mut self, number: u64, priority: i32, owner: Owner) -> Option<&Message> {
+        if self.out.contains_key(&number) {
+            return None;
+        }
         let mut message = self.remove(number, priority)?;
         match owner {
             Owner::Connection(_) => message.lent = message.lent.saturating_add(1),
@@ -202,18 +220,21 @@ impl Messages {
         }
     }
 
-    /// Lets those whose time has come take their places, and says when the next one's will.
-    pub(super) fn promote(&mut self, now: Millis) -> Option<Millis> {
-        while let Some((due, number)) = self.due.first().copied() {
-            if due > now {
-                return Some(due);
-            }
+    /// Lets those whose time has come take their places.
+    pub(super) fn promote(&mut self, now: Millis) {
+        while let Some((due, number)) = self.due.first().copied()
+            && due <= now
+        {
             self.due.pop_first();
             if let Some(message) = self.delayed.remove(&number) {
                 self.make_ready(message);
             }
         }
-        None
+    }
+
+    /// When the next one's time will have come.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        self.due.first().map(|(due, _)| *due)
     }
 
     /// All messages that the journal knows, in the order of their numbers, with the session that they

@@ -113,9 +113,9 @@ pub struct Kernel {
     waits: Waits,
     limits: Limits,
     next_fence: u64,
-    /// When to look at a session: not before its deadline, which moves.
+    /// When to look at each session: not after its deadline, which moves.
     session_checks: BTreeSet<(Millis, u32)>,
-    /// When the next message of a queue is due.
+    /// When the next message of each queue is due.
     due: BTreeSet<(Millis, u32)>,
     bytes: u64,
 }
@@ -155,9 +155,9 @@ impl Kernel {
         let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
         for place in queues {
             if let Ok(messages) = kernel.state.queue_mut(place) {
-                let next = messages.promote(now);
+                messages.promote(now);
                 kernel.bytes += messages.bytes();
-                kernel.due.extend(next.map(|due| (due, place)));
+                kernel.schedule(place);
             }
         }
         kernel
@@ -175,9 +175,17 @@ impl Kernel {
         let places: Vec<_> = self.state.sessions().map(|(place, _)| place).collect();
         for place in places {
             self.renew(place, now);
-            if let Some(session) = self.state.session(place) {
-                self.session_checks.insert((session.deadline, place));
+            if self.state.session(place).is_some_and(|session| session.check.is_none()) {
+                self.check_later(place);
             }
+        }
+    }
+
+    /// Lets a session be looked at when its time is up as far as is known now.
+    fn check_later(&mut self, place: u32) {
+        if let Some(session) = self.state.session_mut(place) {
+            session.check = Some(session.deadline);
+            self.session_checks.insert((session.deadline, place));
         }
     }
 
@@ -203,8 +211,8 @@ impl Kernel {
         {
             self.due.pop_first();
             if let Ok(messages) = self.state.queue_mut(place) {
-                let next = messages.promote(now);
-                self.due.extend(next.map(|due| (due, place)));
+                messages.promote(now);
+                self.schedule(place);
                 self.pump_queue(place, now, out);
             }
         }
@@ -219,8 +227,7 @@ impl Kernel {
             self.session_checks.pop_first();
             match self.state.session(place).map(|session| session.deadline) {
                 Some(deadline) if deadline <= now => self.end_session(place, now, out),
-                Some(deadline) => drop(self.session_checks.insert((deadline, place))),
-                None => {}
+                _ => self.check_later(place),
             }
         }
     }
@@ -247,11 +254,17 @@ impl Kernel {
         fence
     }
 
+    fn no_more_waits(&self) -> Option<Answer> {
+        (self.waits.len() >= self.limits.waits).then(|| {
+            let reason = format!("more than {} requests would wait", self.limits.waits);
+            Answer::error(Status::OverLimit, reason)
+        })
+    }
+
     /// Somebody has to wait.
     fn wait(&mut self, asker: &Asker, place: u32, lane: usize, ask: Ask) -> Reply {
-        if self.waits.len() >= self.limits.waits {
-            let reason = format!("more than {} requests would wait", self.limits.waits);
-            return Reply::Answer(Answer::error(Status::OverLimit, reason));
+        if let Some(refusal) = self.no_more_waits() {
+            return Reply::Answer(refusal);
         }
         let in_line = !matches!(ask, Ask::Transfer { .. });
         let mut wait = Wait::new(place, lane, ask, asker.owner);
@@ -274,6 +287,10 @@ impl Kernel {
             if let Some(retry) = asker.retry {
                 session.waiting.insert(retry.seq, key);
             }
+        }
+        if self.state.is_paused(asker.origin.connection) {
+            // It is the last in line: nobody moves up.
+            self.fall_asleep(key);
         }
         Reply::Waits(WaitKey(key))
     }
@@ -338,6 +355,7 @@ impl Kernel {
     fn keep(&mut self, owner: Owner, retry: Option<Retry>, answer: &Answer, out: &mut Output) {
         if answer.status == Status::Done
             && let (Owner::Session(session), Some(Retry { seq, digest })) = (owner, retry)
+            && self.state.session(session).is_some_and(|session| seq > session.acked)
         {
             self.emit(&Event::OutcomeKept { session, seq, digest, answer: answer.clone() }, out);
         }

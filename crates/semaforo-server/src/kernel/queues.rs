@@ -77,9 +77,22 @@ impl Kernel {
         self.emit(&Event::Put { place, number, priority, due, deliveries: 0, payload }, out);
         self.bytes += payload.len() as u64;
         if due != 0 {
-            self.due.insert((due, place));
+            self.schedule(place);
         }
         number
+    }
+
+    /// Sees to it that the queue is looked at when its next message is due.
+    pub(super) fn schedule(&mut self, place: u32) {
+        let Ok(messages) = self.state.queue_mut(place) else { return };
+        let next = messages.next_due();
+        let planned = std::mem::replace(&mut messages.alarm, next);
+        if let Some(due) = planned {
+            self.due.remove(&(due, place));
+        }
+        if let Some(due) = next {
+            self.due.insert((due, place));
+        }
     }
 
     pub(super) fn transfer(
@@ -295,7 +308,8 @@ impl Kernel {
             (Owner::Connection(_), None) => {
                 self.end_loan(place, number, |messages| messages.give_back(number, None));
                 if let Some(due) = due {
-                    let Message { priority, deliveries, payload, .. } = message;
+                    let deliveries = message.takes();
+                    let Message { priority, payload, .. } = message;
                     self.emit(&Event::Taken { place, number, priority, by: None }, out);
                     let payload = &payload;
                     self.emit(
@@ -305,7 +319,9 @@ impl Kernel {
                 }
             }
         }
-        self.due.extend(due.map(|due| (due, place)));
+        if due.is_some() {
+            self.schedule(place);
+        }
         self.pump_queue(place, asker.now, out);
         Reply::Answer(Answer::done())
     }
@@ -315,7 +331,8 @@ impl Kernel {
         let Parcel { object: place, incarnation, number, priority, deliveries, ref payload } =
             *parcel;
         let there = self.state.object(place);
-        if there.is_some_and(|object| object.incarnation == incarnation) {
+        let same = there.is_some_and(|object| object.incarnation == incarnation);
+        if same && self.state.queue(place).is_some_and(|all| !all.contains(number, priority)) {
             let due = 0;
             self.emit(&Event::Put { place, number, priority, due, deliveries, payload }, out);
             self.bytes += payload.len() as u64;
@@ -331,5 +348,6 @@ impl Kernel {
             self.end_loan(place, number, |messages| drop(messages.settle(number)));
         }
         self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        self.schedule(place);
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Session {
     pub(super) belongings: Belongings,
     /// When it ends unless something is heard of it. Not journaled.
     pub(super) deadline: Millis,
+    /// When the kernel will look whether it has ended. Not journaled.
+    pub(super) check: Option<Millis>,
     /// Its requests that wait, by their numbers. Not journaled.
     pub(super) waiting: HashMap<u64, u32>,
     /// All that it waits for. Not journaled.
@@ -79,6 +81,7 @@ impl Session {
             acked: 0,
             belongings: Belongings::default(),
             deadline: 0,
+            check: None,
             waiting: HashMap::new(),
             waits: Line::default(),
         }

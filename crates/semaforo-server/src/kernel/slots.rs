@@ -3,7 +3,7 @@
 use super::codec::BadEvent;
 
 /// More places than this are a mistake in the journal, not a need.
-const MOST_PLACES: u32 = 1 << 28;
+const MOST_PLACES: u32 = 1 << 24;
 
 /// More places than this are given back when the last of them is free.
 const KEPT_PLACES: usize = 1024;

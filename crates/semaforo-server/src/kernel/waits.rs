@@ -42,7 +42,7 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// One that is on no list yet, and whose answer goes nowhere yet.
+    /// One that is on no list yet, and whose answer goes nowhere.
     pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner) -> Self {
         Self {
             place,
@@ -149,6 +149,11 @@ impl Waits {
 
     pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
         self.get(key)?.links[list as usize].next
+    }
+
+    /// The keys of all on a list that begins there.
+    pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
+        std::iter::successors(head, |key| self.next(*key, list)).collect()
     }
 
     fn links(&mut self, key: u32, list: List) -> Option<&mut Links> {

@@ -213,3 +213,14 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_costs_little() {
+        let size = size_of::<Connection>();
+        assert!(size <= 256, "{size} bytes; ten thousand of them should stay below 3 MB");
+    }
+}

@@ -82,15 +82,15 @@ impl Driver {
         if let Some(asked) = self.forget(number) {
             let session = asked.session.and_then(|place| self.sessions.get(place));
             let unclaimed = asked.answer(Reply::new(answer), session.as_deref());
-            self.give_back(unclaimed);
+            self.give_back(unclaimed, now);
         }
         Ok(())
     }
 
-    fn give_back(&mut self, unclaimed: Option<Granted>) {
+    fn give_back(&mut self, unclaimed: Option<Granted>, now: Instant) {
         if let Some(plan) = unclaimed.as_ref().and_then(giving_back) {
             self.next_own += 1;
-            self.ask(self.next_own, plan, Pledge::none(), None);
+            self.ask(self.next_own, plan, Pledge::none(), None, now);
         }
     }
 

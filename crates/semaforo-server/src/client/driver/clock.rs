@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use super::outstanding::Outstanding;
 use super::{Driver, Errand, GRACE, State};
 use crate::client::Error;
 use crate::client::plan::Mode;
@@ -24,10 +25,14 @@ impl Driver {
             }
             _ => {}
         }
-        if !matches!(self.state, State::Up(_)) && now >= self.up_until + self.settings.patience {
-            let awaited = self.outstanding.iter().filter(|(_, asked)| asked.is_awaited());
-            let awaited: Vec<u64> = awaited.map(|(number, _)| *number).collect();
-            for number in awaited {
+        if !matches!(self.state, State::Up(_)) {
+            let is_over = |asked: &Outstanding| {
+                let limit = asked.waits_for_a_connection(self.up_until, self.settings.patience);
+                limit.is_some_and(|limit| limit <= now)
+            };
+            let over = self.outstanding.iter().filter(|(_, asked)| is_over(asked));
+            let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+            for number in over {
                 self.end(number, Error::Disconnected, now);
             }
         }
@@ -107,8 +112,12 @@ impl Driver {
             State::Greeting { limit, .. } => times.push(*limit),
             State::Up(_) => {}
         }
-        if !is_up && self.outstanding.values().any(|asked| asked.is_awaited()) {
-            times.push(self.up_until + self.settings.patience);
+        if !is_up {
+            let (since, patience) = (self.up_until, self.settings.patience);
+            let outstanding = self.outstanding.values();
+            times.extend(
+                outstanding.filter_map(|asked| asked.waits_for_a_connection(since, patience)),
+            );
         }
         times.extend(self.closing.as_ref().map(|closing| closing.limit));
         times.into_iter().min()

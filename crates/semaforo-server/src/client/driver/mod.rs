@@ -50,7 +50,7 @@ pub(super) struct Settings {
     pub(super) token: Option<String>,
     pub(super) ttl: Duration,
     pub(super) label: Option<String>,
-    /// For so long a connection may be down before everything that is asked fails.
+    /// For so long a request without a time limit waits for a connection.
     pub(super) patience: Duration,
 }
 
@@ -176,7 +176,7 @@ impl Driver {
     fn obey(&mut self, command: Command, now: Instant) {
         match command {
             Command::Ask { number, plan, pledge, deadline } => {
-                self.ask(number, plan, pledge, deadline);
+                self.ask(number, plan, pledge, deadline, now);
             }
             Command::Withdraw(number) => self.withdraw(number, now),
             Command::Close(pledge) => {
@@ -190,8 +190,15 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, number: u64, plan: Plan, pledge: Pledge, deadline: Option<Instant>) {
-        let mut asked = Outstanding::new(plan, pledge, deadline);
+    fn ask(
+        &mut self,
+        number: u64,
+        plan: Plan,
+        pledge: Pledge,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) {
+        let mut asked = Outstanding::new(plan, pledge, deadline, now);
         if let Some(session) = asked.session {
             match self.sessions.get(session) {
                 Some(session) if asked.plan.mode == Mode::Again => session.others += 1,
@@ -210,6 +217,7 @@ impl Driver {
         let Some(asked) = self.outstanding.get_mut(&number) else { return };
         match asked.plan.mode {
             Mode::Again => {}
+            Mode::Safe if asked.is_abandoned => {}
             Mode::Safe if asked.sendings > 0 => {
                 asked.is_abandoned = true;
                 if asked.sent.is_some() {

@@ -1,7 +1,7 @@
 //! The requests that are on their way.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::client::plan::{Mode, Plan};
 use crate::client::slot::{Granted, Pledge};
@@ -15,6 +15,7 @@ use super::sessions::Session;
 pub(super) struct Outstanding {
     pub(super) plan: Plan,
     pledge: Pledge,
+    asked: Instant,
     pub(super) deadline: Option<Instant>,
     /// When the clock is looked at for it: at its deadline, or a while later.
     pub(super) timer: Option<Instant>,
@@ -33,11 +34,12 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(plan: Plan, pledge: Pledge, deadline: Option<Instant>) -> Self {
+    pub(super) fn new(plan: Plan, pledge: Pledge, deadline: Option<Instant>, now: Instant) -> Self {
         Self {
             session: plan.lease.as_ref().map(|lease| lease.number),
             plan,
             pledge,
+            asked: now,
             deadline,
             timer: deadline,
             seq: None,
@@ -85,9 +87,15 @@ impl Outstanding {
         self.sendings += 1;
     }
 
-    /// Whether somebody waits for the answer.
-    pub(super) const fn is_awaited(&self) -> bool {
-        self.pledge.is_open()
+    /// Until when it waits for a connection, if there is none since then: one that has a time limit
+    /// of its own until that, and what only has to be given back for ever.
+    pub(super) fn waits_for_a_connection(
+        &self,
+        since: Instant,
+        patience: Duration,
+    ) -> Option<Instant> {
+        let is_bounded = self.deadline.is_some() || !self.pledge.is_open();
+        if is_bounded { None } else { self.asked.max(since).checked_add(patience) }
     }
 
     /// Whether 410 can mean that a hold is gone; otherwise only the session can be.

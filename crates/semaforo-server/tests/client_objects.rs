@@ -1,0 +1,315 @@
+//! The client and the server, object by object.
+
+mod client_support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use client_support::{LONG, Running, block_on, shown, until};
+use semaforo_server::client::{Arrival, Client, Error};
+use semaforo_server::net::tls::server_config;
+use semaforo_server::server::Options;
+use semaforo_server::server::access::Tokens;
+
+const NOW: Duration = Duration::ZERO;
+const SOON: Duration = Duration::from_millis(30);
+
+fn timed_out<T: std::fmt::Debug>(result: Result<T, Error>) {
+    assert!(matches!(result, Err(Error::TimedOut)), "{result:?}");
+}
+
+#[test]
+fn locks() {
+    let server = Running::start();
+    let client = server.client();
+    let lock = client.lock("deploy");
+    let guard = lock.acquire().wait().unwrap();
+    guard.check().wait().unwrap();
+    timed_out(lock.acquire().timeout(NOW).wait());
+    timed_out(block_on(lock.acquire().timeout(SOON)));
+
+    let other = server.client();
+    let waiting = thread::spawn(move || block_on(other.lock("deploy").acquire()).unwrap());
+    until("somebody waits", || shown(&client, "/locks/deploy", "waiting") == 1);
+    let first = guard.fence();
+    drop(guard);
+    let guard = waiting.join().unwrap();
+    assert!(guard.fence() > first);
+    guard.release().wait().unwrap();
+    assert!(matches!(lock.show().wait(), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn a_dropped_request_holds_nothing_up() {
+    let server = Running::start();
+    let client = server.client();
+    let lock = client.lock("x");
+    let guard = lock.acquire().wait().unwrap();
+    let mut dropped = lock.acquire();
+    assert!(client_support::poll_once(&mut dropped).is_pending());
+    until("it waits", || shown(&client, "/locks/x", "waiting") == 1);
+    drop(dropped);
+    until("it does not wait", || shown(&client, "/locks/x", "waiting") == 0);
+    drop(guard);
+    lock.acquire().wait().unwrap().release().wait().unwrap();
+}
+
+#[test]
+fn semaphores() {
+    let server = Running::start();
+    let client = server.client();
+    let gpus = client.semaphore("gpu");
+    assert!(matches!(gpus.acquire(1).wait(), Err(Error::NotFound(_))));
+    gpus.create(3).wait().unwrap();
+    gpus.create(3).wait().unwrap();
+    assert!(matches!(gpus.create(4).wait(), Err(Error::Conflict(_))));
+    assert!(matches!(gpus.acquire(4).wait(), Err(Error::Refused { status: 400, .. })));
+    let two = gpus.acquire(2).wait().unwrap();
+    assert_eq!(two.permits(), 2);
+    timed_out(gpus.acquire(2).timeout(NOW).wait());
+    let one = gpus.acquire(1).wait().unwrap();
+    two.release().wait().unwrap();
+    let two = gpus.acquire(2).wait().unwrap();
+    drop((one, two));
+    gpus.acquire(3).wait().unwrap().release().wait().unwrap();
+    gpus.delete().wait().unwrap();
+    assert!(matches!(gpus.show().wait(), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn reader_writer_locks() {
+    let server = Running::start();
+    let client = server.client();
+    let lock = client.rwlock("table");
+    let reading = lock.read().wait().unwrap();
+    let also_reading = lock.read().wait().unwrap();
+    timed_out(lock.write().timeout(NOW).wait());
+    let reading = reading.upgrade().wait().unwrap().unwrap_err();
+    also_reading.release().wait().unwrap();
+    let before = reading.fence();
+    let writing = reading.upgrade().wait().unwrap().unwrap();
+    assert!(writing.fence() > before);
+    timed_out(lock.read().timeout(NOW).wait());
+    let reading = writing.downgrade().wait().unwrap();
+    drop(lock.read().wait().unwrap());
+    drop(reading);
+    block_on(lock.write()).unwrap().release().wait().unwrap();
+
+    // An upgrade that nobody waits for leaves nothing behind.
+    let mut upgrading = lock.read().wait().unwrap().upgrade();
+    let _ = client_support::poll_once(&mut upgrading);
+    drop(upgrading);
+    lock.write().timeout(LONG).wait().unwrap().release().wait().unwrap();
+    drop(lock.read().wait().unwrap().upgrade());
+    lock.write().timeout(LONG).wait().unwrap().release().wait().unwrap();
+}
+
+#[test]
+fn latches() {
+    let server = Running::start();
+    let client = server.client();
+    let latch = client.latch("ready");
+    latch.create(3).wait().unwrap();
+    assert_eq!(latch.down(1).wait().unwrap(), 2);
+    timed_out(latch.wait().timeout(SOON).wait());
+    let waiting = thread::spawn({
+        let latch = latch.clone();
+        move || latch.wait().wait()
+    });
+    until("somebody waits", || shown(&client, "/latches/ready", "waiting") == 1);
+    assert_eq!(latch.down(2).wait().unwrap(), 0);
+    waiting.join().unwrap().unwrap();
+    latch.reset(None).wait().unwrap();
+    timed_out(latch.wait().timeout(NOW).wait());
+    latch.reset(Some(0)).wait().unwrap();
+    latch.wait().wait().unwrap();
+    latch.delete().wait().unwrap();
+}
+
+#[test]
+fn events() {
+    let server = Running::start();
+    let client = server.client();
+    let door = client.event("door");
+    door.create().wait().unwrap();
+    assert!(matches!(door.create_auto().wait(), Err(Error::Conflict(_))));
+    timed_out(door.wait().timeout(NOW).wait());
+    door.set().wait().unwrap();
+    door.wait().wait().unwrap();
+    door.wait().wait().unwrap();
+    door.reset().wait().unwrap();
+    timed_out(door.wait().timeout(NOW).wait());
+
+    let turnstile = client.event("turnstile");
+    turnstile.create_auto().wait().unwrap();
+    turnstile.set().wait().unwrap();
+    turnstile.wait().wait().unwrap();
+    timed_out(turnstile.wait().timeout(NOW).wait());
+    turnstile.delete().wait().unwrap();
+}
+
+#[test]
+fn barriers() {
+    let server = Running::start();
+    let client = server.client();
+    let mut arrivals: Vec<Arrival> = thread::scope(|scope| {
+        let arriving = (0..3).map(|_| scope.spawn(|| client.barrier("b", 3).arrive().wait()));
+        let arriving: Vec<_> = arriving.collect();
+        arriving.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+    });
+    arrivals.sort_by_key(|arrival| arrival.index);
+    let indices: Vec<u64> = arrivals.iter().map(|arrival| arrival.index).collect();
+    assert_eq!(indices, [0, 1, 2]);
+    assert!(arrivals.iter().all(|arrival| arrival.generation == arrivals[0].generation));
+
+    timed_out(client.barrier("b", 2).arrive().timeout(SOON).wait());
+    assert!(matches!(client.barrier("b", 2).arrive().wait(), Err(Error::Conflict(_))));
+    client.barrier("b", 2).reset().wait().unwrap();
+}
+
+#[test]
+fn queues() {
+    let server = Running::start();
+    let client = server.client();
+    let jobs = client.queue("jobs");
+    assert!(matches!(jobs.put("1").wait(), Err(Error::NotFound(_))));
+    jobs.create(3).wait().unwrap();
+    let first = jobs.put("{\"n\": 1}").wait().unwrap();
+    jobs.put("2").priority(-1).wait().unwrap();
+    block_on(jobs.put("3").into_future()).unwrap();
+    timed_out(jobs.put("4").timeout(NOW).wait());
+
+    let taken = jobs.take().wait().unwrap();
+    assert_eq!((&*taken.payload, taken.deliveries), ("2", 1));
+    let delivery = jobs.take_manual().wait().unwrap();
+    assert_eq!((&*delivery.payload, delivery.number), ("{\"n\": 1}", first));
+    drop(delivery);
+    let delivery = jobs.take_manual().wait().unwrap();
+    assert_eq!((delivery.number, delivery.deliveries), (first, 2));
+    delivery.give_back().wait().unwrap();
+    let delivery = jobs.take_manual().wait().unwrap();
+    assert_eq!((delivery.number, delivery.deliveries), (first, 3));
+    delivery.ack().wait().unwrap();
+    assert_eq!(jobs.take().wait().unwrap().payload, "3");
+    timed_out(jobs.take().timeout(NOW).wait());
+
+    jobs.put("5").delay(SOON).wait().unwrap();
+    timed_out(jobs.take().timeout(NOW).wait());
+    let delivery = jobs.take_manual().timeout(LONG).wait().unwrap();
+    delivery.give_back_after(SOON).wait().unwrap();
+    assert_eq!(jobs.take().timeout(LONG).wait().unwrap().payload, "5");
+    jobs.delete().wait().unwrap();
+}
+
+#[test]
+fn transfers() {
+    let server = Running::start();
+    let client = server.client();
+    let jobs = client.queue("jobs");
+    jobs.create(0).wait().unwrap();
+    timed_out(jobs.transfer("0").timeout(SOON).wait());
+    timed_out(jobs.take().timeout(NOW).wait());
+    let transferring = thread::spawn({
+        let jobs = jobs.clone();
+        move || jobs.transfer("\"x\"").priority(1).wait()
+    });
+    assert_eq!(jobs.take().wait().unwrap().payload, "\"x\"");
+    transferring.join().unwrap().unwrap();
+}
+
+/// A message that was handed over to a request that nobody looks at any more is not lost.
+#[test]
+fn a_taker_that_goes_away_loses_nothing() {
+    let server = Running::start();
+    let client = server.client();
+    let jobs = client.queue("jobs");
+    jobs.create(0).wait().unwrap();
+    let mut taking = jobs.take();
+    assert!(client_support::poll_once(&mut taking).is_pending());
+    until("it waits", || shown(&client, "/queues/jobs", "waiting") == 1);
+    jobs.put("1").wait().unwrap();
+    drop(taking);
+    assert_eq!(jobs.take().timeout(LONG).wait().unwrap().payload, "1");
+}
+
+#[test]
+fn everything_else() {
+    let server = Running::start();
+    let client = server.client();
+    client.ping().wait().unwrap();
+    let echoed = client.echo("[1, 2]").wait().unwrap();
+    assert!(echoed.contains("[1, 2]"), "{echoed}");
+    client.latch("a1").create(1).wait().unwrap();
+    client.latch("b1").create(1).wait().unwrap();
+    let listed = client.list("/latches", "a").wait().unwrap();
+    assert!(listed.contains("a1") && !listed.contains("b1"), "{listed}");
+    assert!(client.show("/").wait().unwrap().starts_with('{'));
+    let reply = client.request("down", "/latches/a1").header("by", 1).in_session();
+    assert_eq!(reply.wait().unwrap().header("Count"), Some("0"));
+    let refused = client.request("DANCE", "/latches/a1").wait().unwrap_err();
+    assert!(matches!(refused, Error::Refused { status: 405, .. }), "{refused}");
+}
+
+#[test]
+fn a_client_that_goes_away_releases_everything() {
+    let server = Running::start();
+    let client = server.client();
+    let guard = client.lock("x").acquire().wait().unwrap();
+    let other = server.client();
+    let waiting = thread::spawn(move || other.lock("x").acquire().timeout(LONG).wait().map(drop));
+    until("somebody waits", || shown(&client, "/locks/x", "waiting") == 1);
+    // Not dropped, but the session is closed.
+    client.close().wait().unwrap();
+    assert!(guard.is_lost());
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
+fn many_requests_on_one_connection() {
+    let server = Running::start();
+    let client = server.client();
+    let semaphore = client.semaphore("s");
+    semaphore.create(1).wait().unwrap();
+    let permit = semaphore.acquire(1).wait().unwrap();
+    let calls: Vec<_> = (0..2000)
+        .map(|_| {
+            let mut call = semaphore.acquire(1);
+            assert!(client_support::poll_once(&mut call).is_pending());
+            call
+        })
+        .collect();
+    until("all wait", || shown(&client, "/semaphores/s", "waiting") == 2000);
+    drop(permit);
+    let mut last = 0;
+    for call in calls {
+        let permit = block_on(call).unwrap();
+        assert!(permit.fence() > last);
+        last = permit.fence();
+    }
+}
+
+#[test]
+fn through_tls_with_a_token() {
+    let file =
+        |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net_support").join(name);
+    let config = server_config(&file("certificate.pem"), &file("key.pem"), &[]).unwrap();
+    let secret = "a-secret-of-some-length-0123456789";
+    let tokens = Tokens::parse(&format!("{secret} rights=use,create,admin")).unwrap();
+    let options = Options { tls: Some(config), tokens: Some(tokens), ..Options::default() };
+    let server = semaforo_server::server::Server::start(options).unwrap();
+    let address = format!("localhost:{}", server.address().port());
+    let running = thread::spawn(move || server.run().unwrap());
+    let connect = Client::connect(address).certificate_authority(file("certificate.pem"));
+
+    let refused = connect.clone().token("another-secret-of-some-length-01").wait().map(drop);
+    assert!(matches!(refused, Err(Error::Refused { status: 401, .. })), "{refused:?}");
+
+    let client = Arc::new(connect.token(secret).wait().unwrap());
+    let text = format!("\"{}\"", "x".repeat(300_000));
+    assert!(client.echo(&*text).wait().unwrap().contains(&text));
+    client.lock("x").acquire().wait().unwrap().release().wait().unwrap();
+    client.request("SHUTDOWN", "/").wait().unwrap();
+    running.join().unwrap();
+}

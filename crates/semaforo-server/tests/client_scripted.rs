@@ -1,0 +1,416 @@
+//! What the client says, word for word, to a server of a few written words.
+
+mod client_support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use client_support::script::{Asked, Conversation, Script};
+use client_support::{LONG, block_on, poll_once, until};
+use semaforo::CancelSource;
+use semaforo_server::client::{Client, Error};
+
+/// A client of this script, which has greeted it.
+fn connected(script: &Script) -> (Client, Conversation) {
+    let address = script.address.to_string();
+    let client = thread::spawn(move || Client::connect(address).wait().unwrap());
+    let conversation = script.greet();
+    (client.join().unwrap(), conversation)
+}
+
+fn grant(conversation: &mut Conversation, asked: &Asked, fence: &str) {
+    conversation.answer(asked, 200, &[("fence", fence)], None);
+}
+
+#[test]
+fn a_lock_is_acquired_and_released() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let lock = client.lock("a/b");
+    let acquiring = thread::spawn(move || lock.acquire().wait().unwrap());
+    let opening = server.open("s1", 30_000);
+    assert_eq!((&*opening.path, opening.number("ttl")), ("/sessions", 30_000));
+
+    let asked = server.expect("ACQUIRE");
+    assert_eq!(asked.path, "/locks/a/b");
+    assert_eq!(asked.header("session"), Some("s1"));
+    assert_eq!(asked.header("seq"), Some("1"));
+    assert_eq!(asked.header("timeout"), None);
+    grant(&mut server, &asked, "7");
+    let guard = acquiring.join().unwrap();
+    assert_eq!(guard.fence(), 7);
+    assert!(!guard.is_lost());
+
+    let releasing = guard.release();
+    let asked = server.expect("RELEASE");
+    assert_eq!(asked.header("fence"), Some("7"));
+    assert_eq!(asked.header("session"), Some("s1"));
+    assert_eq!(asked.header("acked"), Some("1"));
+    server.answer(&asked, 200, &[], None);
+    releasing.wait().unwrap();
+
+    let closing = client.close();
+    let asked = server.expect("CLOSE");
+    assert_eq!(asked.header("session"), Some("s1"));
+    server.answer(&asked, 200, &[], None);
+    closing.wait().unwrap();
+    assert!(server.next().is_none());
+}
+
+#[test]
+fn a_request_that_is_dropped_is_cancelled() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut acquiring = client.lock("x").acquire();
+    assert!(poll_once(&mut acquiring).is_pending());
+    server.open("s1", 30_000);
+    let asked = server.expect("ACQUIRE");
+    drop(acquiring);
+    let cancel = server.expect("CANCEL");
+    assert_eq!(cancel.header("session"), Some("s1"));
+    assert_eq!(cancel.header("seq"), asked.header("seq"));
+    // Too late: it was granted, and is given back.
+    grant(&mut server, &asked, "9");
+    server.answer(&cancel, 404, &[], None);
+    let release = server.expect("RELEASE");
+    assert_eq!((&*release.path, release.header("fence")), ("/locks/x", Some("9")));
+}
+
+#[test]
+fn a_grant_that_nobody_claims_is_given_back() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut taking = client.queue("jobs").take();
+    assert!(poll_once(&mut taking).is_pending());
+    server.open("s1", 30_000);
+    let asked = server.expect("TAKE");
+    assert_eq!(asked.header("ack"), Some("manual"));
+    let headers = [("message", "5"), ("deliveries", "1")];
+    server.answer(&asked, 200, &headers, Some("{\"n\":1}"));
+    // The answer to something later has arrived, so this one has, too.
+    let pinging = client.ping();
+    let pinged = thread::spawn(move || pinging.wait());
+    let asked = server.expect("PING");
+    server.answer(&asked, 200, &[], None);
+    pinged.join().unwrap().unwrap();
+    drop(taking);
+    let returning = server.expect("RETURN");
+    assert_eq!(returning.header("message"), Some("5"));
+}
+
+#[test]
+fn a_request_that_was_never_polled_was_never_asked() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    drop(client.lock("x").acquire());
+    let pinging = client.ping();
+    let pinged = thread::spawn(move || pinging.wait());
+    let asked = server.expect("PING");
+    server.answer(&asked, 200, &[], None);
+    pinged.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_token_cancels() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let stop = CancelSource::new();
+    let token = stop.token();
+    let acquiring = thread::spawn(move || block_on(client.lock("x").acquire().cancel_on(&token)));
+    server.open("s1", 30_000);
+    let asked = server.expect("ACQUIRE");
+    stop.cancel();
+    assert!(matches!(acquiring.join().unwrap(), Err(Error::Cancelled)));
+    let cancel = server.expect("CANCEL");
+    server.answer(&asked, 204, &[], None);
+    server.answer(&cancel, 200, &[], None);
+    // The client is gone with its last request.
+    server.expect("CLOSE");
+}
+
+#[test]
+fn what_was_not_answered_is_asked_again() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let queue = client.queue("jobs");
+    let putting = queue.put("[1]").priority(-3).timeout(LONG);
+    let putting = thread::spawn(move || putting.wait());
+    server.open("s1", 30_000);
+    let first = server.expect("PUT");
+    assert_eq!(first.payload.as_deref(), Some("[1]"));
+    assert!(first.number("timeout") <= LONG.as_millis() as u64);
+    drop(server);
+
+    let mut server = script.greet();
+    let second = server.expect("PUT");
+    for header in ["session", "seq", "priority"] {
+        assert_eq!(first.header(header), second.header(header), "{header}");
+    }
+    assert_eq!(second.payload.as_deref(), Some("[1]"));
+    assert!(second.number("timeout") <= first.number("timeout"));
+    server.answer(&second, 200, &[("message", "12")], None);
+    assert_eq!(putting.join().unwrap().unwrap(), 12);
+}
+
+#[test]
+fn what_was_abandoned_meanwhile_is_only_looked_after() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut acquiring = client.lock("x").acquire();
+    assert!(poll_once(&mut acquiring).is_pending());
+    server.open("s1", 30_000);
+    let first = server.expect("ACQUIRE");
+    drop(server);
+    drop(acquiring);
+    let mut server = script.greet();
+    let second = server.expect("ACQUIRE");
+    assert_eq!(first.header("seq"), second.header("seq"));
+    // If the withdrawal came first, it does not wait; if not, it is cancelled.
+    if second.header("timeout") != Some("0") {
+        server.expect("CANCEL");
+    }
+    grant(&mut server, &second, "3");
+    assert_eq!(server.expect("RELEASE").header("fence"), Some("3"));
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_is_done() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let acquiring = thread::spawn(move || client.lock("x").acquire().wait().unwrap());
+    server.open("s1", 30_000);
+    let asked = server.expect("ACQUIRE");
+    grant(&mut server, &asked, "3");
+    let releasing = acquiring.join().unwrap().release();
+    server.expect("RELEASE");
+    drop(server);
+    let mut server = script.greet();
+    let asked = server.expect("RELEASE");
+    server.answer(&asked, 410, &[], None);
+    releasing.wait().unwrap();
+}
+
+#[test]
+fn a_raw_request_is_not_asked_again() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let asking = client.request("NEWS", "/x").header("a", 1).payload("{}");
+    let asking = thread::spawn(move || asking.wait());
+    let asked = server.expect("NEWS");
+    assert_eq!((asked.header("a"), asked.header("session")), (Some("1"), None));
+    drop(server);
+    assert!(matches!(asking.join().unwrap(), Err(Error::Disconnected)));
+}
+
+#[test]
+fn time_runs_out_without_a_connection() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let lock = client.lock("x");
+    let acquiring =
+        thread::spawn(move || lock.acquire().timeout(Duration::from_millis(300)).wait());
+    server.open("s1", 30_000);
+    assert!(server.expect("ACQUIRE").number("timeout") <= 300);
+    drop(server);
+    drop(script);
+    assert!(matches!(acquiring.join().unwrap(), Err(Error::TimedOut)));
+}
+
+#[test]
+fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
+    let script = Script::new();
+    let address = script.address.to_string();
+    let ttl = Duration::from_millis(600);
+    let client = thread::spawn(move || Client::connect(address).ttl(ttl).wait().unwrap());
+    let mut server = script.greet();
+    let client = client.join().unwrap();
+    let lost = client.session_lost();
+    let (acquiring, waiting) = (client.lock("x").acquire(), client.lock("y").acquire());
+    let acquiring = thread::spawn(move || acquiring.wait().unwrap());
+    server.open("s1", 600);
+    let asked = server.expect("ACQUIRE");
+    grant(&mut server, &asked, "3");
+    let guard = acquiring.join().unwrap();
+    let began = Instant::now();
+    for _ in 0..3 {
+        let keep_alive = server.next().unwrap();
+        assert_eq!((&*keep_alive.method, &*keep_alive.path), ("KEEPALIVE", "/sessions"));
+        assert_eq!(keep_alive.header("session"), Some("s1"));
+        server.answer(&keep_alive, 200, &[("ttl", "600")], None);
+    }
+    assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
+    assert!(!guard.is_lost());
+
+    // Now nobody answers any more.
+    let silent = Instant::now();
+    assert!(matches!(waiting.wait(), Err(Error::SessionLost)));
+    assert!(guard.is_lost());
+    assert!(lost.is_cancelled() && guard.lost().is_cancelled());
+    assert!(silent.elapsed() <= Duration::from_millis(600) + LONG / 10);
+    assert!(!client.session_lost().is_cancelled(), "the next one is not lost");
+    drop(server);
+
+    // The next request has a new session, and the old hold is not given back to anybody.
+    drop(guard);
+    let acquiring = thread::spawn(move || client.lock("x").acquire().wait());
+    let mut server = loop {
+        // Those that the client gave up are still in the queue.
+        let mut server = script.accept();
+        if let Some(asked) = server.next() {
+            server.answer(&asked, 200, &[], None);
+            if server.next().is_some_and(|asked| {
+                let is_opening = asked.method == "OPEN";
+                server.answer(&asked, 200, &[("session", "s2"), ("ttl", "600")], None);
+                is_opening
+            }) {
+                break server;
+            }
+        }
+    };
+    let asked = server.expect("ACQUIRE");
+    assert_eq!((asked.header("session"), asked.header("seq")), (Some("s2"), Some("1")));
+    server.answer(&asked, 410, &[], None);
+    assert!(matches!(acquiring.join().unwrap(), Err(Error::SessionLost)));
+}
+
+#[test]
+fn a_stopping_server_is_not_the_end() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let acquiring = thread::spawn(move || client.lock("x").acquire().wait());
+    server.open("s1", 30_000);
+    let asked = server.expect("ACQUIRE");
+    server.answer(&asked, 503, &[], None);
+    assert!(server.next().is_none());
+    let mut server = script.greet();
+    let asked = server.expect("ACQUIRE");
+    grant(&mut server, &asked, "4");
+    assert_eq!(acquiring.join().unwrap().unwrap().fence(), 4);
+}
+
+#[test]
+fn statuses_are_errors() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut ask = |status: u16| {
+        let showing = client.show("/locks/x");
+        let showing = thread::spawn(move || showing.wait().unwrap_err());
+        let asked = server.expect("SHOW");
+        server.answer(&asked, status, &[], Some("{\"error\":\"so \\\"it\\\" is\"}"));
+        showing.join().unwrap()
+    };
+    let is_so = |message: &str| message == "so \"it\" is";
+    assert!(matches!(ask(404), Error::NotFound(message) if is_so(&message)));
+    assert!(matches!(ask(409), Error::Conflict(message) if is_so(&message)));
+    assert!(matches!(ask(410), Error::Gone(message) if is_so(&message)));
+    let refused = ask(403);
+    assert!(matches!(&refused, Error::Refused { status: 403, message } if is_so(message)));
+    assert_eq!(refused.to_string(), "refused (403): so \"it\" is");
+}
+
+#[test]
+fn nonsense_ends_the_connection_not_the_request() {
+    for nonsense in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"[1]", b"{}", b"{\"Status\":400}"] {
+        let script = Script::new();
+        let (client, mut server) = connected(&script);
+        let pinging = thread::spawn(move || client.ping().wait());
+        server.expect("PING");
+        server.send(nonsense);
+        let mut server = script.greet();
+        let asked = server.expect("PING");
+        server.answer(&asked, 200, &[], None);
+        pinging.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn who_cannot_be_reached_or_refuses() {
+    let script = Script::new();
+    let address = script.address.to_string();
+    let connecting = thread::spawn({
+        let address = address.clone();
+        move || Client::connect(address).token("secret").wait().map(drop)
+    });
+    let mut server = script.accept();
+    let asked = server.expect("AUTH");
+    assert_eq!(asked.header("token"), Some("secret"));
+    server.answer(&asked, 401, &[], Some("{\"error\":\"no\"}"));
+    let refused = connecting.join().unwrap().unwrap_err();
+    assert!(matches!(refused, Error::Refused { status: 401, .. }), "{refused}");
+
+    drop((script, server));
+    let refused = block_on(async { Client::connect(address).await }).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::CannotConnect(_)), "{refused}");
+}
+
+#[test]
+fn patience_ends() {
+    let script = Script::new();
+    let address = script.address.to_string();
+    let connect = Client::connect(address).patience(Duration::from_millis(200));
+    let client = thread::spawn(move || connect.wait().unwrap());
+    let server = script.greet();
+    let client = client.join().unwrap();
+    drop((server, script));
+    let asked = Instant::now();
+    assert!(matches!(client.ping().wait(), Err(Error::Disconnected)));
+    assert!(asked.elapsed() < LONG / 2);
+    // One that comes later waits as long.
+    let asked = Instant::now();
+    assert!(matches!(block_on(client.ping()), Err(Error::Disconnected)));
+    assert!(asked.elapsed() >= Duration::from_millis(200));
+}
+
+/// The server keeps 1024 answers. One that waits for long must not stop all the others.
+#[test]
+fn a_long_wait_does_not_use_up_the_numbers() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut waiting = client.lock("x").acquire();
+    assert!(poll_once(&mut waiting).is_pending());
+    server.open("s1", 30_000);
+    let long = server.expect("ACQUIRE");
+    let putter = client.clone();
+    let putting = thread::spawn(move || {
+        for number in 0..1100_u64 {
+            assert_eq!(putter.queue("jobs").put("1").wait().unwrap(), number);
+        }
+    });
+    for number in 0..1100_u64 {
+        if number == 1023 {
+            server.open("s2", 30_000);
+        }
+        let asked = server.expect("PUT");
+        let session = if number < 1023 { "s1" } else { "s2" };
+        assert_eq!(asked.header("session"), Some(session));
+        assert!(asked.number("seq") <= 1024);
+        server.answer(&asked, 200, &[("message", &number.to_string())], None);
+    }
+    putting.join().unwrap();
+    grant(&mut server, &long, "5");
+    let guard = block_on(waiting).unwrap();
+    drop(guard);
+    let asked = server.expect("RELEASE");
+    assert_eq!(asked.header("session"), Some("s1"));
+    server.answer(&asked, 200, &[], None);
+    // Nobody needs the first one any more.
+    assert_eq!(server.expect("CLOSE").header("session"), Some("s1"));
+}
+
+#[test]
+fn after_closing_everything_fails() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let other = client.clone();
+    let waiting = {
+        let client = client.clone();
+        thread::spawn(move || client.latch("x").wait().wait())
+    };
+    let asked = server.expect("WAIT");
+    assert_eq!(asked.header("session"), None);
+    let closing = client.close();
+    assert!(matches!(waiting.join().unwrap(), Err(Error::Disconnected)));
+    closing.wait().unwrap();
+    assert!(matches!(other.ping().wait(), Err(Error::Disconnected)));
+    until("the connection is closed", || server.next().is_none());
+}

@@ -1,0 +1,5 @@
+//! What was answered is true, whatever becomes of the disk.
+
+mod full;
+mod slow;
+mod torn;

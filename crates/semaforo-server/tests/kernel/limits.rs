@@ -1,0 +1,104 @@
+//! There is only so much of everything.
+
+use semaforo_server::kernel::{
+    Kind::{Barrier, Lock, Queue, ReadWriteLock, Semaphore},
+    Limits, Operation, SessionId, Verb, Wish,
+};
+
+use crate::support::{
+    READ, RELEASE, TAKE, World, acquire, arrive, connection, put, queue, semaphore, transfer,
+};
+
+#[test]
+fn objects() {
+    let mut world = World::limited(Limits { objects: 2, ..Limits::default() });
+    world.done(connection(1), Semaphore, "s", semaphore(1));
+    world.hold(connection(1), Lock, "a", Wish::Permits(1));
+    assert_eq!(world.try_(connection(1), Lock, "b", acquire(1)), 429);
+    assert_eq!(world.try_(connection(1), ReadWriteLock, "b", READ), 429);
+    assert_eq!(world.try_(connection(1), Barrier, "b", arrive(2)), 429);
+    assert_eq!(world.try_(connection(1), Queue, "b", queue(0)), 429);
+    assert_eq!(world.try_(connection(1), Semaphore, "s", semaphore(1)), 200);
+    assert_eq!(world.try_(connection(2).now(), Lock, "a", acquire(1)), 204);
+    world.done(connection(1), Lock, "a", RELEASE);
+    assert_eq!(world.try_(connection(1), Lock, "b", acquire(1)), 200);
+}
+
+#[test]
+fn sessions() {
+    let mut world = World::limited(Limits { sessions: 1, ..Limits::default() });
+    world.open(1, 1000);
+    let open = |id| Operation::Open { id: SessionId(id), ttl: 1000, label: "" };
+    let again = world.command(connection(1), open(2));
+    assert_eq!(world.status(again), Some(429));
+    world.pass(1000);
+    let again = world.command(connection(1), open(2));
+    assert_eq!(world.status(again), Some(200));
+}
+
+#[test]
+fn a_session_of_the_same_secret_is_refused() {
+    let mut world = World::default();
+    world.open(1, 1000);
+    let open = Operation::Open { id: SessionId(1), ttl: 1000, label: "" };
+    let again = world.command(connection(1), open);
+    assert_eq!(world.status(again), Some(409));
+}
+
+#[test]
+fn waiting_requests() {
+    let mut world = World::limited(Limits { waits: 1, ..Limits::default() });
+    world.done(connection(9), Queue, "q", queue(1));
+    let waits = world.ask(connection(1), Queue, "q", TAKE);
+    assert_eq!(world.try_(connection(2), Queue, "q", TAKE), 429);
+    assert_eq!(world.try_(connection(2), Barrier, "b", arrive(2)), 429);
+    assert!(world.cancel(waits));
+    world.done(connection(9), Queue, "q", put(b"a"));
+    world.ask(connection(1), Queue, "q", put(b"b"));
+    assert_eq!(world.try_(connection(2), Queue, "q", put(b"c")), 429);
+    assert_eq!(world.try_(connection(2), Queue, "q", transfer(b"c")), 429);
+    assert_eq!(world.kernel.census().bytes, 2);
+    world.disconnect(1);
+    world.done(connection(9), Queue, "q", Verb::Delete);
+    world.assert_empty();
+}
+
+#[test]
+fn messages_and_bytes() {
+    let limits = Limits { messages: 2, bytes: 10, ..Limits::default() };
+    let mut world = World::limited(limits);
+    world.done(connection(9), Queue, "q", queue(0));
+    world.done(connection(9), Queue, "r", queue(1));
+    assert_eq!(world.try_(connection(1), Queue, "q", put(&[0; 11])), 507);
+    world.done(connection(1), Queue, "q", put(&[0; 4]));
+    world.done(connection(1), Queue, "r", put(&[0; 4]));
+    let waits = world.ask(connection(1), Queue, "r", put(&[0; 2]));
+    assert_eq!(world.try_(connection(1), Queue, "q", put(&[0; 1])), 507);
+    assert_eq!(world.try_(connection(1), Queue, "q", transfer(&[0; 1])), 507);
+    assert!(world.cancel(waits));
+    world.done(connection(1), Queue, "q", put(&[0; 1]));
+    assert_eq!(world.try_(connection(1), Queue, "q", put(b"")), 507);
+    assert_eq!(world.kernel.census().bytes, 9);
+}
+
+#[test]
+fn lists_are_in_order_and_cut_at_the_limit() {
+    let mut world = World::default();
+    for name in ["b", "ab", "a", "c"] {
+        world.done(connection(1), Semaphore, name, semaphore(1));
+    }
+    world.hold(connection(1), Lock, "a", Wish::Permits(1));
+    let mut list = |kind, prefix, limit| {
+        let request = world.command(connection(1), Operation::List { kind, prefix, limit });
+        let semaforo_server::kernel::Content::View(view) = &world.answers[&request].content else {
+            panic!("a list was asked for");
+        };
+        let semaforo_server::kernel::View::List(all) = &**view else { panic!() };
+        all.iter()
+            .map(|entry| format!("{}/{}", entry.kind.singular(), entry.name))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(list(None, "a", 9), ["lock/a", "semaphore/a", "semaphore/ab"]);
+    assert_eq!(list(Some(Semaphore), "", 2), ["semaphore/a", "semaphore/ab"]);
+    assert_eq!(list(Some(Queue), "", 2), [] as [&str; 0]);
+}

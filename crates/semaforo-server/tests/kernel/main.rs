@@ -1,0 +1,14 @@
+//! What the kernel decides, seen from outside.
+
+mod barriers;
+mod events;
+mod latches;
+mod limits;
+mod locks;
+mod queues;
+mod retries;
+mod rwlocks;
+mod semaphores;
+mod sessions;
+mod support;
+mod transfers;
