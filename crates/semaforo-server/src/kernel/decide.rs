@@ -12,7 +12,7 @@ use super::view::View;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// How many requests of a session may be numbered and not acknowledged.
-pub(super) const MAX_OUTSTANDING: u64 = 1024;
+pub const MAX_OUTSTANDING: u64 = 1024;
 
 impl Kernel {
     /// Decides about a command: its own reply is returned, what else happens is added to `out`.

@@ -43,6 +43,13 @@ impl Process {
         Self { address, child, _output: output }
     }
 
+    /// What `semaforo serve` says about its options.
+    pub fn help() -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_semaforo"));
+        let output = command.args(["serve", "--help"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     pub fn connect(&self) -> Client {
         Client::connect(self.address)
     }
