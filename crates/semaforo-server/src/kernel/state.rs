@@ -681,3 +681,6 @@ fn created(settings: &Settings, next: u64) -> Result<(Kind, Body), BadEvent> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
