@@ -98,7 +98,8 @@ pub(super) enum List {
 pub(super) struct Waits {
     slots: Slots<Wait>,
     tickets: u64,
-    deadlines: BTreeSet<(Millis, u32)>,
+    /// When their time is up; of those whose time is up together, who came first is first.
+    deadlines: BTreeSet<(Millis, u64, u32)>,
 }
 
 impl Waits {
@@ -134,17 +135,17 @@ impl Waits {
     pub(super) fn set_deadline(&mut self, key: u32, deadline: Option<Millis>) {
         let Some(wait) = self.slots.get_mut(key) else { return };
         if let Some(old) = wait.deadline.take() {
-            self.deadlines.remove(&(old, key));
+            self.deadlines.remove(&(old, wait.ticket, key));
         }
         wait.deadline = deadline;
         if let Some(new) = deadline {
-            self.deadlines.insert((new, key));
+            self.deadlines.insert((new, wait.ticket, key));
         }
     }
 
     /// The one whose time is up first, and when.
     pub(super) fn next_deadline(&self) -> Option<(Millis, u32)> {
-        self.deadlines.first().copied()
+        self.deadlines.first().map(|(deadline, _, key)| (*deadline, *key))
     }
 
     pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
