@@ -12,10 +12,10 @@ use crate::wire::Answer;
 
 impl Driver {
     /// Reads, and deals with what has been answered.
-    pub(super) fn receive(&mut self, now: Instant) {
+    pub(super) fn receive(&mut self, may_end: bool, now: Instant) {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
-        let read = link.connect().and_then(|_| link.read());
+        let read = link.connect().and_then(|_| link.read(may_end));
         let found = link.frames(|frame| {
             frames.push(frame.to_vec());
             true

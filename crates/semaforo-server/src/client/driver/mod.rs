@@ -163,8 +163,9 @@ impl Driver {
                 // Without a poll there is no client: everyone who waits learns that.
                 Err(_) => break,
             }
-            if events.iter().any(|event| event.token() == LINK) {
-                self.receive(Instant::now());
+            for event in events.iter().filter(|event| event.token() == LINK) {
+                let may_end = event.is_read_closed() || event.is_write_closed() || event.is_error();
+                self.receive(may_end, Instant::now());
             }
         }
         let state = std::mem::replace(&mut self.state, State::Down { retry: Instant::now() });
