@@ -105,8 +105,19 @@ impl Gate {
         self.word
     }
 
-    pub(super) fn set_count(&mut self, count: u64) {
+    pub(super) fn set_count(&mut self, count: u64) -> Result<(), BadEvent> {
+        let most = match self.rule {
+            Rule::Latch { .. } => u64::from(u32::MAX),
+            Rule::Manual { .. } | Rule::Auto { .. } => 1,
+            Rule::Lock | Rule::Semaphore { .. } | Rule::ReadWrite => {
+                return Err(BadEvent::new("what has holders is not counted"));
+            }
+        };
+        if count > most {
+            return Err(BadEvent::new(format!("a count of {count}; {most} is the most")));
+        }
         self.word = count;
+        Ok(())
     }
 
     /// How many permits are available.
@@ -130,11 +141,13 @@ impl Gate {
     /// The word after letting somebody in, if that is allowed.
     pub(super) fn admit(&self, entry: Entry) -> Option<u64> {
         match (self.rule, entry) {
-            (Rule::Lock, Entry::Hold(_)) => Exclusive.acquire(self.word, ()),
+            (Rule::Lock, Entry::Hold(Wish::Permits(1))) => Exclusive.acquire(self.word, ()),
             (Rule::Semaphore { permits }, Entry::Hold(Wish::Permits(asked))) => {
                 Permits::new(permits, false).acquire(self.word, asked)
             }
-            (Rule::ReadWrite, Entry::Hold(wish)) => ReadWrite.acquire(self.word, access(wish)),
+            (Rule::ReadWrite, Entry::Hold(wish @ (Wish::Read | Wish::Write))) => {
+                ReadWrite.acquire(self.word, access(wish))
+            }
             (Rule::Latch { .. }, Entry::Pass) => Counting.acquire(self.word, ()),
             (Rule::Manual { .. }, Entry::Pass) => Open.acquire(self.word, ()),
             (Rule::Auto { .. }, Entry::Pass) => Signalling.acquire(self.word, ()),
@@ -162,7 +175,7 @@ impl Gate {
     /// Takes back what was held.
     pub(super) fn give(&mut self, give: Give) -> Result<(), BadEvent> {
         let word = match (self.rule, give) {
-            (Rule::Lock, _) => Exclusive.release(self.word, ()).ok(),
+            (Rule::Lock, Give::Permits(1)) => Exclusive.release(self.word, ()).ok(),
             (Rule::Semaphore { permits }, Give::Permits(given)) => {
                 Permits::new(permits, false).release(self.word, Giving::Return(given)).ok()
             }

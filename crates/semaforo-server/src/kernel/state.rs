@@ -7,13 +7,16 @@ use std::io;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use semaforo::policy::Permits;
 
+use super::MAX_FENCE;
+use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
 use super::command::{ConnectionKey, Settings, Wish};
 use super::event::Event;
 use super::gate::{Gate, Give};
 use super::kind::Kind;
-use super::messages::{Message, Messages};
+use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::{Belongings, Kept, Owner, Session, SessionId, insert_sorted, remove_sorted};
 use super::slots::Slots;
 use super::waits::Line;
@@ -109,9 +112,17 @@ impl State {
     /// If it contradicts what there is.
     pub fn apply(&mut self, event: &Event<'_>) -> Result<(), BadEvent> {
         match event {
-            Event::FencesReserved { below } => self.reserved_fences = *below,
+            Event::FencesReserved { below } => {
+                if !(self.reserved_fences..=MAX_FENCE).contains(below) {
+                    return Err(BadEvent::new(format!("fences are reserved below {below}")));
+                }
+                self.reserved_fences = *below;
+            }
             Event::Created { place, name, settings, next } => {
-                let (kind, body) = created(settings, *next);
+                if place & BY_USE != 0 {
+                    return Err(BadEvent::new(format!("nothing is created in place {place}")));
+                }
+                let (kind, body) = created(settings, *next)?;
                 self.place_object(*place, kind, name, body)?;
             }
             Event::Deleted { place } => self.delete(*place)?,
@@ -120,15 +131,23 @@ impl State {
             }
             Event::SessionEnded { place } => self.end_session(*place)?,
             Event::Granted { session, fence, kind, name, wish } => {
+                self.reserved(*fence)?;
                 let place = self.find_or_make(*kind, name)?;
                 self.grant(Owner::Session(*session), *fence, place, *wish)?;
             }
             Event::Released { fence, permits } => {
                 self.release(*fence, *permits)?;
             }
-            Event::Converted { fence, into, wish } => self.convert(*fence, *into, *wish)?,
-            Event::Counted { place, count } => self.gate_mut(*place)?.set_count(*count),
+            Event::Converted { fence, into, wish } => {
+                self.reserved(*into)?;
+                self.convert(*fence, *into, *wish)?;
+            }
+            Event::Counted { place, count } => self.gate_mut(*place)?.set_count(*count)?,
             Event::BarrierOpened { name, parties, generation } => {
+                self.reserved(*generation)?;
+                if !(1..=MAX_PARTIES).contains(parties) {
+                    return Err(BadEvent::new(format!("a barrier of {parties} parties")));
+                }
                 let body = Body::Barrier(Barrier {
                     parties: *parties,
                     generation: *generation,
@@ -148,7 +167,11 @@ impl State {
                 }
             }
             Event::Put { place, number, priority, due, deliveries, payload } => {
-                self.queue_mut(*place)?.insert(Message {
+                let messages = self.queue_mut(*place)?;
+                if *number >= MAX_NUMBER || messages.contains(*number, *priority) {
+                    return Err(BadEvent::new(format!("message {number} cannot be put")));
+                }
+                messages.insert(Message {
                     number: *number,
                     priority: *priority,
                     due: *due,
@@ -174,11 +197,18 @@ impl State {
                 self.queue_mut(*place)?.settle(*number);
             }
             Event::OutcomeKept { session, seq, digest, answer } => {
+                let session = self.session_at(*session)?;
+                if *seq <= session.acked || session.kept.contains_key(seq) {
+                    return Err(BadEvent::new(format!("the answer to {seq} was known already")));
+                }
                 let kept = Kept { digest: *digest, answer: answer.clone() };
-                self.session_at(*session)?.kept.insert(*seq, kept);
+                session.kept.insert(*seq, kept);
             }
             Event::OutcomesAcknowledged { session, upto } => {
                 let session = self.session_at(*session)?;
+                if *upto <= session.acked {
+                    return Err(BadEvent::new(format!("up to {upto} all was known already")));
+                }
                 session.acked = *upto;
                 session.kept = session.kept.split_off(&upto.saturating_add(1));
             }
@@ -397,11 +427,11 @@ impl State {
     }
 
     fn delete(&mut self, place: u32) -> Result<(), BadEvent> {
-        let object = self.remove_object(place);
+        let object = if place & BY_USE == 0 { self.remove_object(place) } else { None };
         let object = object.ok_or_else(|| BadEvent::new(format!("in place {place} is nothing")))?;
         for fence in object.holders {
             if let Some(hold) = self.holds.remove(&fence) {
-                self.belongings_mut(hold.owner).remove_hold(fence);
+                self.belongings_mut(hold.owner)?.remove_hold(fence);
             }
         }
         if let Body::Queue(_) = object.body {
@@ -503,14 +533,19 @@ impl State {
         }
     }
 
-    fn belongings_mut(&mut self, owner: Owner) -> &mut Belongings {
-        match owner {
+    fn belongings_mut(&mut self, owner: Owner) -> Result<&mut Belongings, BadEvent> {
+        Ok(match owner {
             Owner::Connection(key) => &mut self.connections.entry(key).or_default().belongings,
-            Owner::Session(place) => match self.sessions.get_mut(place) {
-                Some(session) => &mut session.belongings,
-                None => unreachable!("a session that owns something exists"),
-            },
+            Owner::Session(place) => &mut self.session_at(place)?.belongings,
+        })
+    }
+
+    /// A fence must have been reserved before it is given out.
+    fn reserved(&self, fence: u64) -> Result<(), BadEvent> {
+        if fence < self.reserved_fences {
+            return Ok(());
         }
+        Err(BadEvent::new(format!("{fence} was not reserved")))
     }
 
     pub(super) fn hold(&self, fence: u64) -> Option<Hold> {
@@ -536,7 +571,7 @@ impl State {
             insert_sorted(&mut object.holders, fence);
         }
         self.holds.insert(fence, Hold { place, owner, wish });
-        self.belongings_mut(owner).add_hold(fence);
+        self.belongings_mut(owner)?.add_hold(fence);
         Ok(())
     }
 
@@ -545,6 +580,11 @@ impl State {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
         let hold = self.holds.get_mut(&fence).ok_or_else(no_hold)?;
         let Hold { place, owner, wish } = *hold;
+        if let Wish::Permits(held) = wish
+            && permits > held
+        {
+            return Err(BadEvent::new(format!("{fence} holds fewer than {permits} permits")));
+        }
         if let Wish::Permits(held) = wish
             && permits > 0
             && permits < held
@@ -575,16 +615,22 @@ impl State {
     /// Turns a writer into a reader or the other way round.
     pub(super) fn convert(&mut self, fence: u64, into: u64, wish: Wish) -> Result<(), BadEvent> {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
-        let Hold { place, owner, .. } = self.holds.remove(&fence).ok_or_else(no_hold)?;
-        self.holds.insert(into, Hold { place, owner, wish });
-        let belongings = self.belongings_mut(owner);
+        let Hold { place, owner, wish: before } = self.holds.remove(&fence).ok_or_else(no_hold)?;
+        let give = match (before, wish) {
+            (Wish::Write, Wish::Read) => Give::Downgrade,
+            (Wish::Read, Wish::Write) => Give::Upgrade,
+            _ => return Err(BadEvent::new(format!("{before:?} became {wish:?}"))),
+        };
+        if self.holds.insert(into, Hold { place, owner, wish }).is_some() {
+            return Err(BadEvent::new(format!("fence {into} was given out already")));
+        }
+        let belongings = self.belongings_mut(owner)?;
         belongings.remove_hold(fence);
         belongings.add_hold(into);
         if let Some(object) = self.object_mut(place) {
             remove_sorted(&mut object.holders, &fence);
             insert_sorted(&mut object.holders, into);
         }
-        let give = if wish == Wish::Read { Give::Downgrade } else { Give::Upgrade };
         self.gate_mut(place)?.give(give)
     }
 
@@ -603,14 +649,14 @@ impl State {
         if !lent {
             return Err(no_message(number));
         }
-        self.belongings_mut(owner).add_message(place, number);
+        self.belongings_mut(owner)?.add_message(place, number);
         Ok(())
     }
 
     /// Takes a message off its borrower's list.
     pub(super) fn take_loan(&mut self, place: u32, number: u64) -> Result<(), BadEvent> {
         let owner = self.queue_mut(place)?.borrower(number).ok_or_else(|| no_message(number))?;
-        self.belongings_mut(owner).remove_message(place, number);
+        self.belongings_mut(owner)?.remove_message(place, number);
         Ok(())
     }
 }
@@ -619,13 +665,22 @@ fn no_message(number: u64) -> BadEvent {
     BadEvent::new(format!("there is no message {number}"))
 }
 
-fn created(settings: &Settings, next: u64) -> (Kind, Body) {
-    match *settings {
+fn created(settings: &Settings, next: u64) -> Result<(Kind, Body), BadEvent> {
+    Ok(match *settings {
+        Settings::Semaphore { permits } if !(1..=Permits::MAX).contains(&permits) => {
+            return Err(BadEvent::new(format!("a semaphore of {permits} permits")));
+        }
         Settings::Semaphore { permits } => (Kind::Semaphore, Body::Gate(Gate::semaphore(permits))),
         Settings::Latch { count } => (Kind::Latch, Body::Gate(Gate::latch(count))),
         Settings::Event { auto, set } => (Kind::Event, Body::Gate(Gate::event(auto, set))),
+        Settings::Queue { .. } if next > MAX_NUMBER => {
+            return Err(BadEvent::new(format!("the next message is {next}")));
+        }
         Settings::Queue { capacity } => {
             (Kind::Queue, Body::Queue(Box::new(Messages::new(capacity, next.max(1)))))
         }
-    }
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ fn world() -> World {
 fn the_same_request_is_done_once_and_answered_the_same_also_after_a_restart() {
     for way in 0..3 {
         let mut world = world();
-        let mut again = |world: &mut World| match way {
+        let again = |world: &mut World| match way {
             0 => {}
             1 => world.restart(),
             _ => world.restart_from_snapshot(),
