@@ -57,6 +57,18 @@ impl Kernel {
         reply
     }
 
+    /// Whether a session's request has come before, so that nothing new has to be done for it.
+    #[must_use]
+    pub fn has_met(&self, command: &Command<'_>) -> bool {
+        let (Some(id), Some(Retry { seq, .. })) = (command.session, command.retry) else {
+            return false;
+        };
+        let session = self.state.find_session(id).and_then(|place| self.state.session(place));
+        session.is_some_and(|session| {
+            session.kept.contains_key(&seq) || session.waiting.contains_key(&seq)
+        })
+    }
+
     /// Looks whether a session's request has come before.
     fn recall(
         &mut self,

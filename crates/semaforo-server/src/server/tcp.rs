@@ -331,6 +331,7 @@ impl Tcp {
             && command.timeout != Some(0)
             && may_wait(&command.operation)
             && self.waits_enough(id)
+            && !self.engine.kernel.has_met(&command)
         {
             let reason = format!("{MAX_WAITS} requests of this connection wait already");
             return Err(Answer::error(Status::OverLimit, reason));

@@ -226,3 +226,55 @@ fn nothing_that_was_not_acknowledged_is_lost() {
     all.sort_unstable();
     assert_eq!(all, (0..MESSAGES).collect::<Vec<_>>(), "each exactly once");
 }
+
+/// Takers are lost while they are handed messages: at most one each is lost with them, and none comes twice.
+#[test]
+fn no_message_is_taken_twice() {
+    const MESSAGES: usize = 300;
+    let server = Server::start();
+    let mut producer = server.connect();
+    producer.done("CREATE q");
+    let address = server.address;
+    let takers: Vec<_> = (0..3)
+        .map(|seed| {
+            std::thread::spawn(move || {
+                let (mut random, mut taken, mut resets) = (Random(seed), Vec::new(), 0);
+                let mut client = Client::connect(address);
+                for _ in 0..120 {
+                    client.send("TAKE q timeout=20");
+                    if random.below(3) == 0 {
+                        (0..random.below(3000)).for_each(|_| std::hint::spin_loop());
+                        client.reset();
+                        resets += 1;
+                        client = Client::connect(address);
+                        continue;
+                    }
+                    let answer = client.answer();
+                    if answer.status == 200 {
+                        assert_eq!(answer.number("deliveries"), 1);
+                        taken.push(answer.payload().unwrap().parse::<usize>().unwrap());
+                    }
+                }
+                (taken, resets)
+            })
+        })
+        .collect();
+    for number in 0..MESSAGES {
+        producer.done(&format!("PUT q | {number}"));
+    }
+    let (mut all, mut resets) = (Vec::new(), 0);
+    for taker in takers {
+        let (taken, count) = taker.join().unwrap();
+        all.extend(taken);
+        resets += count;
+    }
+    while let Some(payload) = producer.ask("TAKE q timeout=0").payload() {
+        all.push(payload.parse().unwrap());
+    }
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "none twice");
+    assert!(count + resets >= MESSAGES, "{count} of {MESSAGES}, after {resets} resets");
+    assert_eq!(producer.show("/").unwrap()["bytes"], 0, "the accounts are even");
+}

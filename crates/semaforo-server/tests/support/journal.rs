@@ -26,6 +26,7 @@ struct Shared {
     later: bool,
     durable: Position,
     turns: u64,
+    full: bool,
 }
 
 impl Held {
@@ -70,6 +71,11 @@ impl Held {
     pub fn complete(&self) {
         let mut shared = self.lock();
         shared.durable = shared.submitted;
+    }
+
+    /// There is no space left, or there is again.
+    pub fn fill(&self, full: bool) {
+        self.lock().full = full;
     }
 
     /// Waits until a batch after this one is in flight, and says which.
@@ -126,7 +132,7 @@ impl Journal for Held {
     }
 
     fn has_room(&mut self, _: usize) -> bool {
-        true
+        !self.lock().full
     }
 
     fn close(self: Box<Self>, _: u64) -> io::Result<()> {
