@@ -41,8 +41,19 @@ struct Client {
     in_order: bool,
     /// It was appended to in this turn.
     touched: bool,
+    /// And a message was among it.
+    addressed: bool,
     /// It has made a request.
     known: bool,
+}
+
+/// What may leave when the journal is durable up to a position: a connection's output, up to an offset.
+struct Mark {
+    position: Position,
+    id: ConnectionId,
+    offset: u64,
+    /// There is a message in it, which goes before everything else.
+    message: bool,
 }
 
 /// A request that was not answered yet.
@@ -102,10 +113,11 @@ pub(super) struct Tcp {
     tickets: u64,
     /// Those that were appended to in this turn.
     touched: Vec<ConnectionId>,
-    /// Those among them that got messages.
-    addressees: Vec<ConnectionId>,
-    /// What may leave when the journal is durable up to a position: a connection's output, up to an offset.
-    marks: VecDeque<(Position, ConnectionId, u64)>,
+    /// What may leave when the journal is durable.
+    marks: VecDeque<Mark>,
+    /// A message has returned in this turn. Nobody may be told anything before that is durable: among those who wait for
+    /// the journal is perhaps its producer.
+    returned: bool,
     pub(super) http: Option<HttpClients>,
     statuses: Statuses,
     /// When figures were published last.
@@ -131,8 +143,8 @@ impl Tcp {
             first_request,
             tickets: 0,
             touched: Vec::new(),
-            addressees: Vec::new(),
             marks: VecDeque::new(),
+            returned: false,
             http: None,
             statuses: Statuses::default(),
             published: Instant::now(),
@@ -201,7 +213,7 @@ impl Tcp {
             // A connection may be gone without our having been told: then it is as if nothing was ever sent.
             let offset = net.queued(id).unwrap_or(u64::MAX);
             client.parcels.push_back((offset, parcel.clone()));
-            self.addressees.push(id);
+            client.addressed = true;
         }
         if let Content::View(_) = answer.content {
             let payload = payload(answer, &|key| address(net, key));
@@ -319,6 +331,7 @@ impl Tcp {
             && command.timeout != Some(0)
             && may_wait(&command.operation)
             && self.waits_enough(id)
+            && !self.engine.kernel.has_met(&command)
         {
             let reason = format!("{MAX_WAITS} requests of this connection wait already");
             return Err(Answer::error(Status::OverLimit, reason));
@@ -530,43 +543,42 @@ impl Tcp {
     /// Lets answers go, as far as the journal is durable: messages first. Whether all could go.
     fn release(&mut self, net: &mut Connections) -> io::Result<bool> {
         let position = self.engine.submit()?;
-        for id in self.touched.drain(..) {
-            if let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) {
-                client.touched = false;
+        if std::mem::take(&mut self.returned) {
+            for mark in &mut self.marks {
+                mark.position = position;
             }
+        }
+        for id in self.touched.drain(..) {
+            let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+            let Some(client) = client.filter(|client| client.id == id) else { continue };
+            client.touched = false;
+            let message = std::mem::take(&mut client.addressed);
             if let Some(offset) = net.queued(id) {
-                self.marks.push_back((position, id, offset));
+                self.marks.push_back(Mark { position, id, offset, message });
             }
         }
         let durable = self.engine.durable()?;
-        let ready = self.marks.iter().take_while(|(position, ..)| *position <= durable).count();
+        let ready = self.marks.iter().take_while(|mark| mark.position <= durable).count();
         let mut all_there = true;
-        for id in std::mem::take(&mut self.addressees) {
-            let mark = self.marks.iter().take(ready).rfind(|(_, other, _)| *other == id);
-            match mark {
-                Some((_, _, offset)) => net.flush_to(id, *offset),
-                None => {
-                    if net.queued(id).is_some() {
-                        self.addressees.push(id);
-                    }
-                    continue;
-                }
-            }
-            match (net.accepted(id), self.client(id)) {
+        for mark in self.marks.iter_mut().take(ready).filter(|mark| mark.message) {
+            mark.message = false;
+            net.flush_to(mark.id, mark.offset);
+            let client = self.clients.get_mut(mark.id.index()).and_then(Option::as_mut);
+            match (net.accepted(mark.id), client.filter(|client| client.id == mark.id)) {
                 (Some(accepted), Some(client)) => client.forget_parcels(accepted),
                 _ => all_there = false,
             }
-        }
-        if let Some(http) = &mut self.http {
-            http.release(position, durable);
         }
         if !all_there {
             // A message could not be sent: it has to be back in its place, durably, before its
             // producer learns that it was put.
             return Ok(false);
         }
-        for (_, id, offset) in self.marks.drain(..ready) {
+        for Mark { id, offset, .. } in self.marks.drain(..ready) {
             net.flush_to(id, offset);
+        }
+        if let Some(http) = &mut self.http {
+            http.release(position, durable);
         }
         Ok(true)
     }
@@ -592,6 +604,7 @@ impl Service for Tcp {
             parcels: VecDeque::new(),
             in_order: false,
             touched: false,
+            addressed: false,
             known: false,
         };
         if self.clients.len() <= id.index() {
@@ -658,6 +671,7 @@ impl Service for Tcp {
         self.engine.disconnected(ConnectionKey(id.into()));
         if let Some(mut client) = client {
             client.forget_parcels(closed.accepted);
+            self.returned |= !client.parcels.is_empty();
             for (_, parcel) in &client.parcels {
                 self.engine.undelivered(parcel);
             }
@@ -688,6 +702,7 @@ impl Service for Tcp {
                 Word::Settled { ticket, accepted } => {
                     let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
                     if let Some(parcel) = parcel.filter(|_| !accepted) {
+                        self.returned = true;
                         self.engine.undelivered(&parcel);
                         self.deliver(net);
                     }

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use semaforo_server::journal::Journal;
 use semaforo_server::server::Options;
 
 use crate::support::{Client, Held, Random, Server, frame};
@@ -78,6 +79,44 @@ fn a_message_that_returns_goes_to_the_next_taker() {
     journal.release();
     producer.answer().is(200);
     assert_eq!(next.answer().payload(), Some("1"));
+}
+
+/// With a journal that completes later, a message that returns has to be durable again before its producer is told.
+#[test]
+fn a_producer_waits_for_the_return_of_its_message_too() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other, mut lost) =
+        (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    lost.send("TAKE q id=1");
+    producer.until_waiting("/queues/q", 1);
+    journal.later(true);
+    // Something is in flight, and the taker has an answer that waits for it.
+    other.send("CREATE r");
+    let first = journal.await_submitted(1);
+    lost.send("PING / id=2");
+    journal.await_turn();
+    producer.send_bytes(&[frame("PING"), frame("PUT q | 1")].concat());
+    journal.await_turn();
+    // Now the message is in flight, and its taker goes away.
+    journal.complete();
+    let second = journal.await_submitted(first);
+    assert_eq!(lost.answer().id(), Some("2"));
+    lost.reset();
+    journal.await_turn();
+    assert_eq!(journal.submitted(), second);
+    journal.complete();
+    // The message was put and taken, durably. That it is back is not durable yet.
+    journal.await_submitted(second);
+    journal.await_turn();
+    assert!(producer.is_silent(), "its message could be lost now");
+    journal.complete();
+    producer.answer().is(200);
+    producer.answer().is(200);
+    journal.later(false);
+    assert_eq!(other.answer().status, 200);
+    assert_eq!(other.done("TAKE q timeout=0").payload(), Some("1"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Closing, Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
+use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
 use crate::client::handle::giving_back;
 use crate::client::plan::Mode;
 use crate::client::slot::{Granted, Pledge};
@@ -142,7 +142,7 @@ impl Driver {
             let error = Error::of(&Reply::new(answer));
             if let Some(mut first) = self.first.take() {
                 let _ = first.keep(Err(error));
-                self.closing = Some(Closing { limit: now, pledges: Vec::new(), has_said_so: true });
+                self.close(now);
                 return Ok(());
             }
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()));

@@ -172,6 +172,8 @@ impl Link {
         loop {
             match self.read_once() {
                 Ok(0) => return Ok(false),
+                // Less than there was room for: more will be said to be there when it comes.
+                Ok(1..CHUNK) if self.tls.is_none() => return Ok(true),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
