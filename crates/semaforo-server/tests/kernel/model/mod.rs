@@ -240,7 +240,9 @@ impl Model {
             Kind::Barrier => self.ask_barrier(caller, request, name, verb),
             _ => self.ask_gate(caller, request, name, verb),
         };
-        if let Received::Answered(answer) = &received {
+        if let Received::Answered(answer) = &received
+            && !matches!(verb, Verb::Check { .. })
+        {
             self.keep(Self::owner(caller), caller.retry, answer);
         }
         received
