@@ -26,7 +26,13 @@ pub(super) struct Connection {
     )]
     pub(super) server: String,
     /// The token that the server wants
-    #[arg(long, global = true, value_name = "TOKEN", env = "SEMAFORO_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "SEMAFORO_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
     /// A file that has the token, and nothing else; before --token
     #[arg(long, global = true, value_name = "FILE")]

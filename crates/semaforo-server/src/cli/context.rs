@@ -70,7 +70,8 @@ impl Context {
     ) -> Result<T> {
         let _ = client.close().wait();
         result.or_else(|error| {
-            if let (Error::Cancelled, Some(signal)) = (&error, interrupt.and_then(Interrupt::signal))
+            if let (Error::Cancelled, Some(signal)) =
+                (&error, interrupt.and_then(Interrupt::signal))
             {
                 return Err(Failure::signalled(signal));
             }

@@ -64,7 +64,8 @@ impl Latch {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
             Self::Create { name, count } => {
-                context.ask(|client| client.request("CREATE", path(&name)).header("count", count))?;
+                context
+                    .ask(|client| client.request("CREATE", path(&name)).header("count", count))?;
             }
             Self::Down { name, by } => {
                 // In a session, so that it counts once, also if the connection is lost.

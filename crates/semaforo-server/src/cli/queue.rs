@@ -123,9 +123,8 @@ fn path(name: &str) -> String {
 impl Queue {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
-            Self::Create { name, capacity } => context.ask(|client| {
-                client.request("CREATE", path(&name)).header("capacity", capacity)
-            })?,
+            Self::Create { name, capacity } => context
+                .ask(|client| client.request("CREATE", path(&name)).header("capacity", capacity))?,
             Self::Put { message, delay } => {
                 let payload = message.payload()?;
                 context.wait(message.timeout, |client| {

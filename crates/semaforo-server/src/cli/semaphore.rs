@@ -57,9 +57,8 @@ fn path(name: &str) -> String {
 impl Semaphore {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
-            Self::Create { name, permits } => context.ask(|client| {
-                client.request("CREATE", path(&name)).header("permits", permits)
-            })?,
+            Self::Create { name, permits } => context
+                .ask(|client| client.request("CREATE", path(&name)).header("permits", permits))?,
             Self::Acquire { acquire, units } => {
                 let path = path(&acquire.name);
                 acquire.run(context, &path, &[("permits", units.to_string())])?;

@@ -47,7 +47,8 @@ impl Session {
                 request.header("label", shown)
             })?,
             Self::Keepalive { session } => {
-                context.ask(|client| client.request("KEEPALIVE", PATH).header("session", session))?;
+                context
+                    .ask(|client| client.request("KEEPALIVE", PATH).header("session", session))?;
             }
             Self::Close { session } => {
                 context.ask(|client| client.request("CLOSE", PATH).header("session", session))?;

@@ -33,7 +33,8 @@ pub(in crate::cli) fn session(client: &Client) -> Result<String> {
     let reply = client.request("ECHO", "/").in_session().wait()?;
     let request: Value = serde_json::from_str(reply.payload.as_deref().unwrap_or_default())?;
     let session = request.get("Headers").and_then(|headers| headers.get("session"));
-    let session = session.and_then(Value::as_str).context("the server has forgotten the session")?;
+    let session =
+        session.and_then(Value::as_str).context("the server has forgotten the session")?;
     Ok(session.to_owned())
 }
 

@@ -66,11 +66,7 @@ impl Wanted {
     }
 }
 
-fn bounded<T>(
-    call: Call<T>,
-    deadline: Option<Instant>,
-    cancel: &CancelToken,
-) -> Result<T, Error> {
+fn bounded<T>(call: Call<T>, deadline: Option<Instant>, cancel: &CancelToken) -> Result<T, Error> {
     let call = call.cancel_on(cancel);
     match deadline {
         Some(deadline) => call.deadline(deadline).wait(),

@@ -123,9 +123,6 @@ mod tests {
     fn places_in_line() {
         let places = [1, 2, 3, 4, 11, 12, 13, 21, 101, 111, 122];
         let words: Vec<_> = places.map(ordinal).into();
-        assert_eq!(
-            words.join(" "),
-            "1st 2nd 3rd 4th 11th 12th 13th 21st 101st 111th 122nd"
-        );
+        assert_eq!(words.join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 101st 111th 122nd");
     }
 }

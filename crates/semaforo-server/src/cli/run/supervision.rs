@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use rustix::process::{
-    Signal, WaitStatus, getppid, getsid, kill_current_process_group,
-};
+use rustix::process::{Signal, WaitStatus, getppid, getsid, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGTTIN, SIGTTOU};
 use signal_hook::low_level::emulate_default_handler;
 
