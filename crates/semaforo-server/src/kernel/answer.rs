@@ -68,7 +68,7 @@ pub enum Header {
 }
 
 impl Header {
-    const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Fence,
         Self::Ttl,
         Self::Message,

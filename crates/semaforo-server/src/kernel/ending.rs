@@ -95,7 +95,8 @@ impl Kernel {
         self.pump_each(places, now, out);
     }
 
-    /// Lets happen what can happen now that several have made way: none of them gets what another one of them leaves.
+    /// Lets happen what can happen now that several have made way, or are back: none of them gets what another one of them
+    /// leaves, and none gets what is another one's by its place.
     fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
         for place in places {
             self.pump(place, now, out);
@@ -118,9 +119,9 @@ impl Kernel {
     /// A connection reads again.
     pub fn resume(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.state.connection_mut(key).paused = false;
-        for wait in self.waits_of(key) {
-            self.wake(wait, now, out);
-        }
+        let waits = self.waits_of(key);
+        let places = waits.into_iter().filter_map(|wait| self.wake(wait)).collect();
+        self.pump_each(places, now, out);
         self.state.tidy_connection(key);
     }
 
@@ -144,18 +145,18 @@ impl Kernel {
         Some(place)
     }
 
-    /// Lets somebody stand in its place again.
-    fn wake(&mut self, key: u32, now: Millis, out: &mut Output) {
-        let Some(wait) = self.waits.get_mut(key) else { return };
+    /// Lets somebody stand in its place again. Says where: it may be its turn.
+    fn wake(&mut self, key: u32) -> Option<u32> {
+        let wait = self.waits.get_mut(key)?;
         if !wait.dormant {
-            return;
+            return None;
         }
         wait.dormant = false;
         let (place, lane) = (wait.place, usize::from(wait.lane));
         if let Some(object) = self.state.object_mut(place) {
             self.waits.push_in_order(&mut object.lines[lane], List::Object, key);
         }
-        self.pump(place, now, out);
+        Some(place)
     }
 
     /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
@@ -168,9 +169,9 @@ impl Kernel {
         self.attach(key, asker.origin);
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
         self.waits.set_deadline(key, deadline);
-        if !self.state.is_paused(asker.origin.connection) {
-            self.wake(key, asker.now, out);
-        } else if let Some(place) = self.fall_asleep(key) {
+        let paused = self.state.is_paused(asker.origin.connection);
+        let moved = if paused { self.fall_asleep(key) } else { self.wake(key) };
+        if let Some(place) = moved {
             self.pump(place, asker.now, out);
         }
         if asker.is_impatient() {

@@ -291,3 +291,6 @@ fn digest(reader: &mut Reader<'_>) -> Result<u64, BadEvent> {
     }
     Ok(u64::from_le_bytes(bytes))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

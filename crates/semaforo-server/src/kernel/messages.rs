@@ -252,3 +252,100 @@ impl Messages {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::ConnectionKey;
+
+    const OWNER: Owner = Owner::Connection(ConnectionKey(1));
+
+    fn message(number: u64, priority: i32, due: Millis) -> Message {
+        let payload = Arc::from(vec![0; number as usize % 5]);
+        Message { number, priority, due, deliveries: 0, lent: 0, payload, sender: None }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+        /// The first is always the one of the lowest priority, then number, whatever comes, goes and returns.
+        #[test]
+        fn everything_finds_its_place(
+            steps in prop::collection::vec((0..6_u8, -1..2_i32, any::<prop::sample::Index>()), 0..80),
+        ) {
+            let mut messages = Messages::new(0, 1);
+            let (mut ready, mut delayed, mut out) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+            let mut now = 0;
+            for (step, priority, index) in steps {
+                let number = messages.next_number();
+                match step {
+                    0 => {
+                        messages.insert(message(number, priority, 0));
+                        ready.insert((priority, number));
+                    }
+                    1 => {
+                        let due = now + 1 + index.index(9) as u64;
+                        messages.insert(message(number, priority, due));
+                        delayed.insert((due, priority, number));
+                    }
+                    2 => {
+                        let first = messages.first().map(|first| (first.priority, first.number));
+                        prop_assert_eq!(first, ready.pop_first());
+                        if let Some((priority, number)) = first {
+                            prop_assert!(messages.lend(number, priority, OWNER).is_some());
+                            out.push((priority, number));
+                        }
+                    }
+                    3 if !out.is_empty() => {
+                        let (priority, number) = out.remove(index.index(out.len()));
+                        if index.index(2) == 0 {
+                            messages.give_back(number, None);
+                            ready.insert((priority, number));
+                        } else {
+                            messages.give_back(number, Some(now + 5));
+                            delayed.insert((now + 5, priority, number));
+                        }
+                    }
+                    4 if !out.is_empty() => {
+                        let (_, number) = out.remove(index.index(out.len()));
+                        prop_assert!(messages.settle(number).is_some());
+                        prop_assert!(messages.settle(number).is_none());
+                    }
+                    _ => {
+                        now += 3;
+                        messages.promote(now);
+                        let later = delayed.split_off(&(now + 1, i32::MIN, 0));
+                        let due = std::mem::replace(&mut delayed, later);
+                        ready.extend(due.into_iter().map(|(_, priority, number)| (priority, number)));
+                    }
+                }
+                let counts = (messages.ready(), messages.delayed(), messages.out());
+                prop_assert_eq!(counts, (ready.len(), delayed.len(), out.len()));
+                prop_assert_eq!(messages.next_due(), delayed.first().map(|(due, ..)| *due));
+                let numbers = ready.iter().chain(&out).map(|(_, number)| *number);
+                let numbers = numbers.chain(delayed.iter().map(|(_, _, number)| *number));
+                prop_assert_eq!(messages.bytes(), numbers.map(|number| number % 5).sum::<u64>());
+                let all: Vec<_> = ready.iter().chain(&out).copied().collect();
+                for (priority, number) in all {
+                    prop_assert!(messages.contains(number, priority));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_is_removed_from_the_middle_leaves_the_others_in_order() {
+        let mut messages = Messages::new(0, 1);
+        for number in 1..=4 {
+            messages.insert(message(number, 0, 0));
+        }
+        assert!(messages.remove(2, 1).is_none(), "of another priority");
+        assert!(messages.remove(2, 0).is_some());
+        assert!(messages.remove(2, 0).is_none());
+        let rest: Vec<_> = messages.journaled().iter().map(|(message, _)| message.number).collect();
+        assert_eq!(rest, [1, 3, 4]);
+        assert_eq!(messages.next_number(), 5);
+    }
+}

@@ -28,8 +28,10 @@ mod view;
 mod waits;
 
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
+pub use barriers::MAX_PARTIES;
 pub use codec::BadEvent;
 pub use command::{Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+pub use decide::MAX_OUTSTANDING;
 pub use event::Event;
 pub use kind::Kind;
 pub use session::{NotASession, SessionId};
@@ -50,9 +52,9 @@ pub const MAX_FENCE: u64 = 1 << 53;
 /// How much there may be of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Objects of all kinds.
+    /// Objects of all kinds; 2^22 is the most.
     pub objects: usize,
-    /// Named sessions.
+    /// Named sessions; 2^22 is the most.
     pub sessions: usize,
     /// Waiting requests.
     pub waits: usize,
@@ -140,6 +142,9 @@ impl Kernel {
     #[must_use]
     pub fn new(state: State, limits: Limits, now: Millis, first_fence: u64) -> Self {
         let next_fence = state.reserved_fences.max(first_fence).max(1);
+        let most = slots::MOST_PLACES as usize;
+        let (objects, sessions) = (limits.objects.min(most), limits.sessions.min(most));
+        let limits = Limits { objects, sessions, ..limits };
         let mut kernel = Self {
             state,
             waits: Waits::default(),

@@ -2,8 +2,8 @@
 
 use super::codec::BadEvent;
 
-/// More places than this are a mistake in the journal, not a need.
-const MOST_PLACES: u32 = 1 << 24;
+/// More places than this are a mistake in the journal, not a need: a single event could ask for any number of them.
+pub(super) const MOST_PLACES: u32 = 1 << 22;
 
 /// More places than this are given back when the last of them is free.
 const KEPT_PLACES: usize = 1024;
@@ -85,5 +85,50 @@ impl<T> Slots<T> {
             self.free.push(place);
         }
         Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again_the_last_that_became_free_first() {
+        let mut slots = Slots::default();
+        let places: Vec<_> = ["a", "b", "c", "d"].map(|item| slots.insert(item)).into();
+        assert_eq!(places, [0, 1, 2, 3]);
+        assert_eq!(slots.vacate(1), Some("b"));
+        assert_eq!(slots.vacate(1), None);
+        assert_eq!(slots.vacate(2), Some("c"));
+        assert_eq!((slots.len(), slots.free()), (2, 2));
+        assert_eq!(slots.insert("e"), 2);
+        assert_eq!(slots.occupy(1, "f"), Ok(()));
+        assert_eq!((slots.len(), slots.free()), (4, 4));
+        assert_eq!(slots.iter().map(|(_, item)| *item).collect::<String>(), "afed");
+    }
+
+    #[test]
+    fn a_place_beyond_the_last_leaves_free_ones() {
+        let mut slots = Slots::default();
+        assert_eq!(slots.occupy(3, "d"), Ok(()));
+        assert!(slots.occupy(3, "x").is_err());
+        assert!(slots.occupy(MOST_PLACES, "x").is_err());
+        assert_eq!(slots.len(), 1);
+        let mut places: Vec<_> = (0..4).map(|_| slots.insert("n")).collect();
+        places.sort_unstable();
+        assert_eq!(places, [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn memory_goes_back_when_the_last_of_many_is_gone() {
+        let mut slots = Slots::default();
+        let many = KEPT_PLACES as u32 + 1;
+        for _ in 0..many {
+            slots.insert(());
+        }
+        for place in 0..many {
+            assert_eq!(slots.vacate(place), Some(()));
+        }
+        assert_eq!((slots.len(), slots.free(), slots.slots.capacity()), (0, 0, 0));
     }
 }

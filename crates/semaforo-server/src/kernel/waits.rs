@@ -98,7 +98,8 @@ pub(super) enum List {
 pub(super) struct Waits {
     slots: Slots<Wait>,
     tickets: u64,
-    deadlines: BTreeSet<(Millis, u32)>,
+    /// When their time is up; of those whose time is up together, who came first is first.
+    deadlines: BTreeSet<(Millis, u64, u32)>,
 }
 
 impl Waits {
@@ -134,17 +135,17 @@ impl Waits {
     pub(super) fn set_deadline(&mut self, key: u32, deadline: Option<Millis>) {
         let Some(wait) = self.slots.get_mut(key) else { return };
         if let Some(old) = wait.deadline.take() {
-            self.deadlines.remove(&(old, key));
+            self.deadlines.remove(&(old, wait.ticket, key));
         }
         wait.deadline = deadline;
         if let Some(new) = deadline {
-            self.deadlines.insert((new, key));
+            self.deadlines.insert((new, wait.ticket, key));
         }
     }
 
     /// The one whose time is up first, and when.
     pub(super) fn next_deadline(&self) -> Option<(Millis, u32)> {
-        self.deadlines.first().copied()
+        self.deadlines.first().map(|(deadline, _, key)| (*deadline, *key))
     }
 
     pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
@@ -218,5 +219,91 @@ impl Waits {
             Some(links) => links.previous = previous,
             None => line.tail = previous,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::ConnectionKey;
+
+    fn wait() -> Wait {
+        let owner = Owner::Connection(ConnectionKey(1));
+        Wait::new(0, 0, Ask::Enter(Entry::Pass), owner)
+    }
+
+    fn backwards(waits: &Waits, line: Line, list: List) -> Vec<u32> {
+        let previous = |key: &u32| waits.get(*key)?.links[list as usize].previous;
+        let mut all: Vec<_> = std::iter::successors(line.tail, previous).collect();
+        all.reverse();
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+        /// Lines are what plain lists would be, whoever leaves and comes back, and lists do not disturb each other.
+        #[test]
+        fn lines_are_lists(steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..60)) {
+            let mut waits = Waits::default();
+            let (mut line, mut other) = (Line::default(), Line::default());
+            let (mut there, mut away, mut all) = (Vec::new(), Vec::new(), Vec::new());
+            for (step, index) in steps {
+                match step {
+                    0 => {
+                        let key = waits.insert(wait());
+                        waits.push(&mut line, List::Object, key);
+                        waits.push(&mut other, List::Session, key);
+                        there.push(key);
+                        all.push(key);
+                    }
+                    1 if !there.is_empty() => {
+                        let key = there.remove(index.index(there.len()));
+                        waits.unlink(&mut line, List::Object, key);
+                        away.push(key);
+                    }
+                    2 if !away.is_empty() => {
+                        let key = away.remove(index.index(away.len()));
+                        waits.push_in_order(&mut line, List::Object, key);
+                        let ticket = |key: &u32| waits.get(*key).map(|wait| wait.ticket);
+                        let place = there.partition_point(|other| ticket(other) < ticket(&key));
+                        there.insert(place, key);
+                    }
+                    3 if !there.is_empty() => {
+                        let key = there.remove(index.index(there.len()));
+                        waits.unlink(&mut line, List::Object, key);
+                        waits.unlink(&mut other, List::Session, key);
+                        all.retain(|other| *other != key);
+                        prop_assert!(waits.remove(key).is_some());
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(&waits.all(line.head(), List::Object), &there);
+                prop_assert_eq!(&backwards(&waits, line, List::Object), &there);
+                prop_assert_eq!(&waits.all(other.head(), List::Session), &all);
+                prop_assert_eq!(&backwards(&waits, other, List::Session), &all);
+                prop_assert_eq!(line.is_empty(), there.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn of_those_whose_time_is_up_together_who_came_first_is_first() {
+        let mut waits = Waits::default();
+        let keys = [0; 3].map(|_| waits.insert(wait()));
+        waits.remove(keys[0]);
+        let last = waits.insert(wait());
+        assert_eq!(last, keys[0], "the place is used again");
+        for key in [last, keys[1], keys[2]] {
+            waits.set_deadline(key, Some(10));
+        }
+        waits.set_deadline(keys[1], Some(20));
+        assert_eq!(waits.next_deadline(), Some((10, keys[2])));
+        waits.set_deadline(keys[2], None);
+        assert_eq!(waits.next_deadline(), Some((10, last)));
+        waits.remove(last);
+        assert_eq!(waits.next_deadline(), Some((20, keys[1])));
     }
 }

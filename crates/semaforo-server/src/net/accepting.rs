@@ -62,7 +62,8 @@ impl Connections {
         // Both interests once and for all: edges cost nothing while nothing changes.
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, Token(index), interest)?;
-        self.last_serial = self.last_serial.wrapping_add(1);
+        // One bit less: a service may use it to tell other numbers from ours.
+        self.last_serial = self.last_serial.wrapping_add(1) & (u32::MAX >> 1);
         let connection = entry.insert(Connection::new(stream, tls, self.last_serial));
         self.statistics.accepted += 1;
         Ok(connection.id(index))

@@ -58,11 +58,12 @@ impl Connections {
         let (turn, limit) = (self.statistics.turns, self.limits.output);
         loop {
             let Some(connection) = self.slab.get_mut(id.index()) else { return };
-            if connection.serial != id.serial
-                || !connection.readable
-                || connection.at_end
-                || !connection.wants_input(limit)
-            {
+            if connection.serial != id.serial || !connection.readable || connection.at_end {
+                return;
+            }
+            if !connection.wants_input(limit) {
+                // No event will tell again that there is something to read.
+                connection.again = true;
                 return;
             }
             if connection.had_its_share == turn {

@@ -96,6 +96,30 @@ fn and_again_at_every_operation_of_the_recovery() {
     }
 }
 
+/// The process is killed, a new one is started at once, and while it starts the power fails: what the first one
+/// had done and not synced is still not durable.
+#[test]
+fn killed_and_then_while_starting_again() {
+    for n in 0..operations(SMALL) {
+        for second in 0..6 {
+            let disk = SimulatedDisk::new();
+            disk.crash_at(n);
+            let confirmed = live(&disk, SMALL);
+            disk.kill();
+            disk.crash_at(second);
+            drop(try_open(&disk, SMALL));
+            disk.restart(Luck::Random(n * 7 + second));
+            let what = format!("killed at operation {n}, then a crash at {second}");
+            let state =
+                try_open(&disk, SMALL).unwrap_or_else(|error| panic!("{what}: {error}")).state;
+            assert!(
+                (confirmed..=confirmed + 1).contains(&state.last),
+                "{what}: {state:?} of {confirmed}"
+            );
+        }
+    }
+}
+
 #[test]
 fn with_threads_that_get_in_each_others_way() {
     let options = Options { background: Background::Threads, ..SMALL };

@@ -334,6 +334,20 @@ fn a_slow_reader_gets_nothing_at_the_moment_it_is_found_slow() {
 }
 
 #[test]
+fn those_of_a_connection_that_reads_again_are_served_by_their_places() {
+    let mut world = World::default();
+    world.open(1, 60_000);
+    world.hold(connection(9), Lock, "a", ONE);
+    world.ask(connection(1).of(1).seq(1), Lock, "a", acquire(1));
+    let later = world.ask(connection(2).of(1).seq(2), Lock, "a", acquire(1));
+    let first = world.ask(connection(2).of(1).seq(1), Lock, "a", acquire(1));
+    world.pause(2);
+    world.disconnect(9);
+    world.resume(2);
+    assert_eq!(world.statuses(&[first, later]), [200, 0]);
+}
+
+#[test]
 fn a_request_that_comes_again_on_a_slow_connection_stays_dormant() {
     let mut world = World::default();
     world.open(1, 60_000);

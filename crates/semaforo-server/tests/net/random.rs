@@ -1,13 +1,11 @@
 //! The connection layer under random pieces, pauses, releases and resets: everyone gets exactly
 //! what is theirs, in order.
 
-mod net_support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use net_support::LONG;
+use crate::net_support::LONG;
 use semaforo_server::net::{
     self, Closed, ConnectionId, Connections, Limits, Peer, Reason, Service, limits,
 };

@@ -1,8 +1,6 @@
 //! HTTP over real sockets: what is asked for and what comes back.
 
-mod http_support;
-
-use http_support::Server;
+use crate::http_support::Server;
 use semaforo_server::server::http::{Health, Options};
 
 fn frame(server: &Server, number: usize) -> String {

@@ -1,13 +1,11 @@
 //! HTTP in front of the real server: the same requests, the same answers.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use crate::support::{LONG, Server, until};
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::{self, Options};
-use support::{LONG, Server, until};
 
 /// A server with HTTP, and where that is.
 fn start(options: Options) -> (Server, SocketAddr) {

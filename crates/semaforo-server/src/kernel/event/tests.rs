@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernel::{Header, Status};
+
+const NAMES: [&str; 4] = ["", "a", "b", "a name/with \u{fc} and \u{1f980}"];
+static PAYLOAD: [u8; 300] = [7; 300];
+
+/// Small numbers, which are there in many events, and the largest.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        8 => 0..6_u64,
+        1 => any::<u64>(),
+        1 => prop::sample::select(&[1 << 31, 1 << 32, 1 << 53, u64::MAX - 1, u64::MAX][..]),
+    ]
+}
+
+fn small() -> impl Strategy<Value = u32> {
+    let large = [1 << 22, 1 << 30, 1 << 31, (1 << 31) + 1, u32::MAX];
+    prop_oneof![40 => 0..4_u32, 1 => prop::sample::select(large.to_vec())]
+}
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&NAMES[..])
+}
+
+fn payload() -> impl Strategy<Value = &'static [u8]> {
+    (0..PAYLOAD.len()).prop_map(|length| &PAYLOAD[..length])
+}
+
+fn any_wish() -> impl Strategy<Value = Wish> {
+    prop_oneof![small().prop_map(Wish::Permits), Just(Wish::Read), Just(Wish::Write)]
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    prop_oneof![
+        small().prop_map(|permits| Settings::Semaphore { permits }),
+        small().prop_map(|count| Settings::Latch { count }),
+        any::<(bool, bool)>().prop_map(|(auto, set)| Settings::Event { auto, set }),
+        number().prop_map(|capacity| Settings::Queue { capacity }),
+    ]
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    let headers = prop::collection::vec((prop::sample::select(&Header::ALL[..]), number()), 0..3);
+    (headers, prop::option::of(payload())).prop_map(|(headers, payload)| {
+        let answer =
+            headers.into_iter().fold(Answer::plain(Status::Done), |answer, (header, value)| {
+                answer.with(header, value)
+            });
+        match payload {
+            Some(payload) => answer.containing(crate::kernel::Content::Message(payload.into())),
+            None => answer,
+        }
+    })
+}
+
+/// Any event at all.
+pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
+    let kind = prop::sample::select(&Kind::ALL[..]);
+    let priority = prop_oneof![4 => 0..2_i32, 1 => any::<i32>()];
+    let put = (small(), number(), priority.clone(), number(), small(), payload());
+    let due = prop::option::of(1..u64::MAX);
+    prop_oneof![
+        number().prop_map(|below| Event::FencesReserved { below }),
+        (small(), name(), any_settings(), number()).prop_map(|(place, name, settings, next)| {
+            Event::Created { place, name, settings, next }
+        }),
+        small().prop_map(|place| Event::Deleted { place }),
+        (small(), any::<u128>(), number(), name()).prop_map(|(place, id, ttl, label)| {
+            Event::SessionOpened { place, id: id % 4, ttl, label }
+        }),
+        small().prop_map(|place| Event::SessionEnded { place }),
+        (small(), number(), kind, name(), any_wish()).prop_map(
+            |(session, fence, kind, name, wish)| Event::Granted {
+                session,
+                fence,
+                kind,
+                name,
+                wish
+            }
+        ),
+        (number(), small()).prop_map(|(fence, permits)| Event::Released { fence, permits }),
+        (number(), number(), any_wish()).prop_map(|(fence, into, wish)| Event::Converted {
+            fence,
+            into,
+            wish
+        }),
+        (small(), number()).prop_map(|(place, count)| Event::Counted { place, count }),
+        (name(), small(), number()).prop_map(|(name, parties, generation)| {
+            Event::BarrierOpened { name, parties, generation }
+        }),
+        name().prop_map(|name| Event::BarrierTripped { name }),
+        name().prop_map(|name| Event::BarrierBroken { name }),
+        put.prop_map(|(place, number, priority, due, deliveries, payload)| Event::Put {
+            place,
+            number,
+            priority,
+            due,
+            deliveries,
+            payload
+        }),
+        (small(), number(), priority, prop::option::of(small()))
+            .prop_map(|(place, number, priority, by)| Event::Taken { place, number, priority, by }),
+        (small(), number(), due).prop_map(|(place, number, due)| Event::Returned {
+            place,
+            number,
+            due
+        }),
+        (small(), number()).prop_map(|(place, number)| Event::Acknowledged { place, number }),
+        (small(), number(), any::<u64>(), any_answer()).prop_map(
+            |(session, seq, digest, answer)| Event::OutcomeKept { session, seq, digest, answer }
+        ),
+        (small(), number())
+            .prop_map(|(session, upto)| Event::OutcomesAcknowledged { session, upto }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn every_event_comes_back(events in prop::collection::vec(any_event(), 1..4)) {
+        let mut bytes = Vec::new();
+        for event in &events {
+            event.encode(&mut bytes);
+        }
+        let mut reader = Reader::new(&bytes);
+        for event in &events {
+            prop_assert_eq!(&Event::decode(&mut reader)?, event);
+        }
+        prop_assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn an_event_that_is_cut_short_is_refused(event in any_event()) {
+        let mut bytes = Vec::new();
+        event.encode(&mut bytes);
+        for length in 0..bytes.len() {
+            prop_assert!(Event::decode(&mut Reader::new(&bytes[..length])).is_err());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_an_event_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let mut reader = Reader::new(&bytes);
+        while !reader.is_empty() && Event::decode(&mut reader).is_ok() {}
+    }
+}

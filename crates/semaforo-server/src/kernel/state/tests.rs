@@ -1,0 +1,192 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::kernel::event::tests::any_event;
+use crate::kernel::{Kernel, Limits, Output};
+
+fn dump(state: &State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let dumped = state.dump(&mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    });
+    assert!(dumped.is_ok());
+    bytes
+}
+
+/// Whatever could be folded can be dumped, folded again, and used.
+fn check(state: State) {
+    let bytes = dump(&state);
+    let mut again = State::default();
+    assert_eq!(again.apply_all(&bytes), Ok(()));
+    assert_eq!(dump(&again), bytes);
+    let mut kernel = Kernel::new(state, Limits::default(), 1_000, 1);
+    let mut out = Output::default();
+    kernel.tick(2_000, &mut out);
+    kernel.tick(u64::MAX, &mut out);
+    let mut again = State::default();
+    assert_eq!(again.apply_all(&bytes), Ok(()));
+    assert_eq!(again.apply_all(&out.events), Ok(()));
+    assert_eq!(dump(&again), dump(kernel.state()));
+    assert_eq!(kernel.state().session_count(), 0);
+}
+
+/// Beginnings that make it likely that what follows fits.
+fn beginning() -> Vec<Event<'static>> {
+    let queue = |capacity| Settings::Queue { capacity };
+    vec![
+        Event::FencesReserved { below: 1000 },
+        Event::SessionOpened { place: 0, id: 10, ttl: 500, label: "" },
+        Event::SessionOpened { place: 1, id: 11, ttl: 500, label: "" },
+        Event::Created { place: 0, name: "a", settings: queue(2), next: 1 },
+        Event::Created {
+            place: 1,
+            name: "a",
+            settings: Settings::Semaphore { permits: 3 },
+            next: 1,
+        },
+        Event::Created { place: 2, name: "a", settings: Settings::Latch { count: 3 }, next: 1 },
+        Event::Put { place: 0, number: 1, priority: 0, due: 0, deliveries: 0, payload: b"1" },
+        Event::Put { place: 0, number: 2, priority: 1, due: 5, deliveries: 0, payload: b"22" },
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) })]
+
+    /// Each is applied or refused, in every order, also after one that was refused: nothing panics.
+    #[test]
+    fn events_that_contradict_the_state_are_refused(
+        prepared in any::<bool>(),
+        events in prop::collection::vec(any_event(), 1..60),
+    ) {
+        let mut state = State::default();
+        let beginning = if prepared { beginning() } else { Vec::new() };
+        for event in beginning {
+            prop_assert_eq!(state.apply(&event), Ok(()));
+        }
+        // A journal ends at the first that is refused.
+        let mut good = State::default();
+        prop_assert_eq!(good.apply_all(&dump(&state)), Ok(()));
+        let mut is_good = true;
+        for event in &events {
+            if state.apply(event).is_err() {
+                is_good = false;
+            } else if is_good {
+                prop_assert_eq!(good.apply(event), Ok(()));
+            }
+        }
+        dump(&state);
+        check(good);
+    }
+
+    #[test]
+    fn any_bytes_are_folded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
+        let mut state = State::default();
+        if state.apply_all(&bytes).is_ok() {
+            check(state);
+        }
+    }
+
+    /// A journal in which a byte was changed, although its checksum says otherwise.
+    #[test]
+    fn a_changed_byte_is_folded_or_refused(at in any::<prop::sample::Index>(), by in 1..=255_u8) {
+        let mut bytes = Vec::new();
+        for event in beginning() {
+            event.encode(&mut bytes);
+        }
+        let grants = [
+            Event::Granted { session: 0, fence: 7, kind: Kind::Semaphore, name: "a", wish: Wish::Permits(2) },
+            Event::Granted { session: 1, fence: 8, kind: Kind::ReadWriteLock, name: "r", wish: Wish::Write },
+            Event::Taken { place: 0, number: 1, priority: 0, by: Some(1) },
+            Event::Released { fence: 7, permits: 1 },
+            Event::Converted { fence: 8, into: 8, wish: Wish::Read },
+            Event::Returned { place: 0, number: 1, due: Some(99) },
+            Event::SessionEnded { place: 1 },
+        ];
+        for event in grants {
+            event.encode(&mut bytes);
+        }
+        let at = at.index(bytes.len());
+        bytes[at] ^= by;
+        let mut state = State::default();
+        if state.apply_all(&bytes).is_ok() {
+            check(state);
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_refused_one_by_one() {
+    let reserve = Event::FencesReserved { below: 100 };
+    let granted = |fence, kind, name, wish| Event::Granted { session: 0, fence, kind, name, wish };
+    let created = |place, settings, next| Event::Created { place, name: "c", settings, next };
+    let put = |number, priority| Event::Put {
+        place: 0,
+        number,
+        priority,
+        due: 0,
+        deliveries: 0,
+        payload: b"",
+    };
+    let lock = granted(1, Kind::Lock, "l", Wish::Permits(1));
+    let kept = |seq| Event::OutcomeKept {
+        session: 0,
+        seq,
+        digest: 0,
+        answer: crate::kernel::Answer::done(),
+    };
+    let known = |upto| Event::OutcomesAcknowledged { session: 0, upto };
+    let cases: Vec<Vec<Event<'_>>> = vec![
+        vec![Event::FencesReserved { below: 999 }],
+        vec![Event::FencesReserved { below: MAX_FENCE + 1 }],
+        vec![granted(5000, Kind::Lock, "l", Wish::Permits(1))],
+        vec![granted(1, Kind::Lock, "l", Wish::Permits(2))],
+        vec![granted(1, Kind::Lock, "l", Wish::Read)],
+        vec![granted(1, Kind::ReadWriteLock, "l", Wish::Permits(1))],
+        vec![granted(1, Kind::Semaphore, "a", Wish::Permits(4))],
+        vec![granted(1, Kind::Semaphore, "missing", Wish::Permits(1))],
+        vec![granted(1, Kind::Latch, "a", Wish::Permits(1))],
+        vec![lock.clone(), granted(2, Kind::Lock, "l", Wish::Permits(1))],
+        vec![lock.clone(), granted(1, Kind::Lock, "other", Wish::Permits(1))],
+        vec![lock.clone(), Event::Released { fence: 1, permits: 2 }],
+        vec![lock.clone(), Event::Converted { fence: 1, into: 2, wish: Wish::Read }],
+        vec![Event::Released { fence: 1, permits: 0 }],
+        vec![created(1 << 31, Settings::Latch { count: 1 }, 0)],
+        vec![created(1 << 30, Settings::Latch { count: 1 }, 0)],
+        vec![created(0, Settings::Latch { count: 1 }, 0)],
+        vec![created(7, Settings::Semaphore { permits: 0 }, 0)],
+        vec![created(7, Settings::Semaphore { permits: u32::MAX }, 0)],
+        vec![created(7, Settings::Queue { capacity: 0 }, u64::MAX)],
+        vec![lock, Event::Deleted { place: 1 << 31 }],
+        vec![Event::Deleted { place: 9 }],
+        vec![Event::Counted { place: 0, count: 0 }],
+        vec![Event::Counted { place: 1, count: 0 }],
+        vec![Event::Counted { place: 2, count: 1 << 32 }],
+        vec![put(1, 0)],
+        vec![put(u64::MAX, 0)],
+        vec![Event::Taken { place: 0, number: 1, priority: 1, by: None }],
+        vec![Event::Taken { place: 0, number: 1, priority: 0, by: Some(9) }],
+        vec![Event::Acknowledged { place: 0, number: 1 }],
+        vec![Event::Returned { place: 1, number: 1, due: None }],
+        vec![Event::BarrierTripped { name: "b" }],
+        vec![Event::BarrierOpened { name: "b", parties: 0, generation: 1 }],
+        vec![Event::SessionOpened { place: 2, id: 10, ttl: 1, label: "" }],
+        vec![Event::SessionEnded { place: 2 }],
+        vec![kept(1), kept(1)],
+        vec![known(2), kept(2)],
+        vec![known(2), known(2)],
+    ];
+    for case in cases {
+        let mut state = State::default();
+        for event in beginning() {
+            assert_eq!(state.apply(&event), Ok(()));
+        }
+        let (last, before) = case.split_last().expect("there is one");
+        for event in before {
+            assert_eq!(state.apply(event), Ok(()), "{event:?}");
+        }
+        assert!(state.apply(last).is_err(), "{last:?}");
+    }
+    assert_eq!(State::default().apply(&reserve), Ok(()));
+}
