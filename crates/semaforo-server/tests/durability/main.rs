@@ -2,4 +2,5 @@
 
 mod full;
 mod slow;
+mod time;
 mod torn;
