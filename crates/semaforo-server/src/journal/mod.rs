@@ -49,6 +49,7 @@ mod disk;
 mod error;
 mod file;
 mod heading;
+mod inventory;
 mod memory;
 mod names;
 mod recovery;
