@@ -348,13 +348,13 @@ impl Runner {
         let same = |verb| Asked { kernel: verb, model: verb };
         match target {
             Target::Lock | Target::Semaphore | Target::ReadWriteLock => {
-                let is_mine = |other: &Owner| *other == owner || pick % 8 == 0;
+                let is_mine = |other: &Owner| *other == owner || pick.is_multiple_of(8);
                 let held = self.model.holds.iter().filter(|hold| hold.name == name);
                 let held: Vec<_> = held.filter(|hold| is_mine(&hold.owner)).collect();
                 let granted = held.get(usize::from(pick) % held.len().max(1));
                 let granted = granted.map_or(Request(0), |hold| hold.granted);
                 let fence = self.fences.get(&granted).copied().unwrap_or(0);
-                let any = pick % 5 == 0;
+                let any = pick.is_multiple_of(5);
                 let of = |fence: u64| (!any).then_some(fence);
                 let both = |verb: &dyn Fn(u64) -> Verb<'static>| Asked {
                     kernel: verb(fence),
@@ -363,7 +363,7 @@ impl Runner {
                 let wish = match target {
                     Target::Semaphore => Wish::Permits(u32::from(pick) % (PERMITS + 2)),
                     Target::Lock => Wish::Permits(1),
-                    _ if pick % 2 == 0 => Wish::Read,
+                    _ if pick.is_multiple_of(2) => Wish::Read,
                     _ => Wish::Write,
                 };
                 match method % 12 {
@@ -384,7 +384,7 @@ impl Runner {
             Target::Latch => same(match method % 8 {
                 0..=3 => Verb::Wait,
                 4..=6 => Verb::Down { by: small },
-                _ => Verb::Reset { count: (pick % 2 == 0).then_some(small) },
+                _ => Verb::Reset { count: pick.is_multiple_of(2).then_some(small) },
             }),
             Target::Manual | Target::Auto => same(match method % 8 {
                 0..=4 => Verb::Wait,
@@ -394,7 +394,7 @@ impl Runner {
             Target::Queue => {
                 let priority = i32::from(pick) % 3 - 1;
                 let delay = Millis::from(pick % 4 / 3) * 10 * Millis::from(1 + pick % 7);
-                let is_out = |owner: Owner| owner == Model::owner(caller) || pick % 8 == 0;
+                let is_out = |owner: Owner| owner == Model::owner(caller) || pick.is_multiple_of(8);
                 let out = self.model.messages.iter().filter(|it| it.out.is_some_and(is_out));
                 let out: Vec<_> = out.map(|message| message.number).collect();
                 let message = out.get(usize::from(pick) % out.len().max(1)).copied().unwrap_or(0);
