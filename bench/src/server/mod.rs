@@ -5,6 +5,7 @@
 
 mod crowd;
 mod dialects;
+mod disguise;
 mod latency;
 mod load;
 mod locks;
@@ -17,7 +18,7 @@ mod throughput;
 
 use std::time::Duration;
 
-pub(crate) use process::disguised;
+pub(crate) use disguise::disguised;
 
 use crate::measure::Plan;
 use crate::row::{Contestant, Row, Side, Work};

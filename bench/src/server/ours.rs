@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::dialects::Semaforo;
+use super::disguise::Program;
 use super::peers::{Kept, MOST_CONNECTIONS, words};
-use super::process::{Program, Recipe};
+use super::process::Recipe;
 
 /// Its column.
 pub(super) const CONTESTANT: &str = "ours";

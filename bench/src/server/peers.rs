@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::dialects::{Beanstalkd, Echo, Etcd, Nats, Redis};
-use super::process::{Program, Recipe, free_address};
+use super::disguise::Program;
+use super::process::{Recipe, free_address};
 
 /// What an answer promises.
 #[derive(Clone, Copy, PartialEq, Eq)]

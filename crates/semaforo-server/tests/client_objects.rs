@@ -8,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use client_support::{LONG, Running, block_on, shown, until};
-use semaforo_server::client::{Arrival, Client, Error};
+use semaforo_server::client::{
+    Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue,
+};
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
 use semaforo_server::server::access::Tokens;
@@ -18,6 +20,16 @@ const SOON: Duration = Duration::from_millis(30);
 
 fn timed_out<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert!(matches!(result, Err(Error::TimedOut)), "{result:?}");
+}
+
+/// Everything can go to, and be used from, any thread.
+#[test]
+fn all_is_send() {
+    fn is_send<T: Send + 'static>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<(Client, Lock, Queue, LockGuard, Permit, Delivery, Error)>();
+    is_sync::<(Client, Lock, Queue, LockGuard, Permit, Delivery)>();
+    is_send::<(Call<LockGuard>, Call<()>, Connecting)>();
 }
 
 #[test]
@@ -66,6 +78,7 @@ fn semaphores() {
     gpus.create(3).wait().unwrap();
     assert!(matches!(gpus.create(4).wait(), Err(Error::Conflict(_))));
     assert!(matches!(gpus.acquire(4).wait(), Err(Error::Refused { status: 400, .. })));
+    gpus.acquire(0).wait().unwrap().release().wait().unwrap();
     let two = gpus.acquire(2).wait().unwrap();
     assert_eq!(two.permits(), 2);
     timed_out(gpus.acquire(2).timeout(NOW).wait());

@@ -2,6 +2,9 @@
 
 mod client_support;
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -188,6 +191,29 @@ fn a_release_whose_answer_was_lost_is_done() {
     let asked = server.expect("RELEASE");
     server.answer(&asked, 410, &[], None);
     releasing.wait().unwrap();
+}
+
+/// A waker that panics is its owner's affair.
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut pinging = client.ping();
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(Pin::new(&mut pinging).poll(&mut Context::from_waker(&waker)).is_pending());
+    let asked = server.expect("PING");
+    server.answer(&asked, 200, &[], None);
+    until("the answer is there", || poll_once(&mut pinging).is_ready());
+    let pinging = thread::spawn(move || client.ping().wait());
+    let asked = server.expect("PING");
+    server.answer(&asked, 200, &[], None);
+    pinging.join().unwrap().unwrap();
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::server::limits::{MAX_TTL, MIN_TTL};
+
 /// Reads a duration: numbers with units (`ms`, `s`, `m`, `h`, `d`), one after the other.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration; write 200ms, 5s, 1m30s, 2h or 1d");
@@ -31,6 +33,17 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
+/// Reads a session's time to live, as long as the server takes it.
+pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
+    let time = parse(text)?;
+    let range = Duration::from_millis(MIN_TTL)..=Duration::from_millis(MAX_TTL);
+    if range.contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("a session's time to live is between {:?} and 1d", range.start()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +65,7 @@ mod tests {
         {
             assert!(parse(text).is_err(), "{text}");
         }
+        assert!(time_to_live("99ms").is_err() && time_to_live("1d1ms").is_err());
+        assert_eq!(time_to_live("100ms"), Ok(Duration::from_millis(100)));
     }
 }

@@ -1,28 +1,84 @@
-//! The command line.
+//! The command line: one file, or folder, for each subcommand.
+//!
+//! [`exit`] has the statuses, [`connection`] and [`context`] how a request is made, [`output`] what is printed,
+//! [`process`] what watches over children.
 
+mod barrier;
+mod completions;
+mod connection;
+mod context;
 mod duration;
+mod event;
+pub mod exit;
+mod holds;
+mod kind;
+mod latch;
+mod lock;
+mod ls;
+mod man;
+mod output;
+mod process;
+mod queue;
+mod run;
+mod rwlock;
+mod semaphore;
 mod serve;
+mod session;
+mod show;
+mod work;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// The command line was not understood (`EX_USAGE` of `sysexits.h`).
-pub const USAGE: u8 = 64;
+use self::connection::Connection;
+use self::context::Context;
+use self::output::Output;
 
-/// Semaphores, locks, barriers, queues and other synchronizers by name, across processes and machines.
+/// Semaphores, locks, barriers, queues and other synchronizers by name, across processes and machines
 #[derive(Debug, Parser)]
-#[command(name = "semaforo", version, max_term_width = 100)]
+#[command(name = "semaforo", version, max_term_width = 100, after_help = exit::HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Prints one JSON object per line instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs the server
     Serve(serve::Serve),
+    Run(run::Run),
+    Work(work::Work),
+    #[command(subcommand)]
+    Queue(queue::Queue),
+    #[command(subcommand)]
+    Lock(lock::Lock),
+    #[command(subcommand)]
+    Rwlock(rwlock::ReadWriteLock),
+    #[command(subcommand)]
+    Semaphore(semaphore::Semaphore),
+    #[command(subcommand)]
+    Session(session::Session),
+    #[command(subcommand)]
+    Latch(latch::Latch),
+    #[command(subcommand)]
+    Barrier(barrier::Barrier),
+    #[command(subcommand)]
+    Event(event::Event),
+    Ls(ls::Ls),
+    Show(show::Show),
+    Completions(completions::Completions),
+    Man(man::Man),
+    /// Ends what a client has started when the client dies
+    #[command(hide = true, name = process::guardian::SUBCOMMAND)]
+    Guardian,
 }
 
 /// Does what the arguments, beginning with the program's name, say. The result is the process's exit status.
@@ -31,14 +87,48 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(exit::USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
-    let result = match arguments.command {
-        Command::Serve(serve) => serve.run(),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("semaforo: {error:#}");
-        ExitCode::FAILURE
-    })
+    arguments.run().unwrap_or_else(|error| exit::report(&error))
+}
+
+impl Arguments {
+    fn run(self) -> Result<ExitCode> {
+        let output = Output { json: self.json };
+        let context = Context { connection: self.connection, output };
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+            Command::Run(run) => run.run(&context),
+            Command::Work(work) => work.run(&context),
+            Command::Queue(queue) => queue.run(&context),
+            Command::Lock(lock) => lock.run(&context),
+            Command::Rwlock(rwlock) => rwlock.run(&context),
+            Command::Semaphore(semaphore) => semaphore.run(&context),
+            Command::Session(session) => session.run(&context),
+            Command::Latch(latch) => latch.run(&context),
+            Command::Barrier(barrier) => barrier.run(&context),
+            Command::Event(event) => event.run(&context),
+            Command::Ls(ls) => ls.run(&context),
+            Command::Show(show) => show.run(&context),
+            Command::Completions(completions) => completions.run(output),
+            Command::Man(man) => man.run(output),
+            Command::Guardian => process::guardian::guard().map(|()| ExitCode::SUCCESS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
 }

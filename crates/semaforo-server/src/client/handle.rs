@@ -1,6 +1,7 @@
 //! How requests get to the client's thread.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -93,7 +94,8 @@ impl Shared {
     /// A session was lost. Who asks from now on asks about the next.
     pub(super) fn lose_session(&self) {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
-        lost.cancel();
+        // The client's thread goes on, whatever a waker does.
+        let _ = catch_unwind(AssertUnwindSafe(|| lost.cancel()));
     }
 }
 

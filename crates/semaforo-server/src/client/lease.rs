@@ -1,5 +1,6 @@
 //! How long a session lives for sure.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,8 @@ impl Lease {
     }
 
     pub(super) fn lose(&self) {
-        self.lost.cancel();
+        // As for outcomes: the client's thread goes on, whatever a waker does.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.lost.cancel()));
     }
 
     /// Fires when it is over.

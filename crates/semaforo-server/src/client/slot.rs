@@ -1,5 +1,6 @@
 //! Where an outcome is put, by the client's thread, for the one who asked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semaforo::Event;
@@ -72,7 +73,8 @@ impl Slot {
             }
             *state = State::Done(outcome);
         }
-        self.done.set();
+        // Somebody's waker that panics must not end the client's thread, on which all depend.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.done.set()));
         Ok(())
     }
 }

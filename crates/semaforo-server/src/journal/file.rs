@@ -14,7 +14,7 @@ use super::{
     compaction::{self, Compacted, Job},
     recovery,
     segment::{self, BODY, Segment},
-    worker::Worker,
+    worker::{Panicked, Worker},
 };
 
 /// How long after a failed preparation of a segment the next one is tried.
@@ -66,6 +66,7 @@ enum Next<File> {
 
 /// What to prepare: number and size.
 type Order = (u64, u64);
+type Prepared<D> = Result<io::Result<Segment<<D as Disk>::File>>, Panicked>;
 
 /// What recovery hands over.
 pub(super) struct Parts<D: Disk> {
@@ -174,17 +175,17 @@ impl<D: Disk> FileJournal<D> {
         self.preparer.start((self.active.number + 1, self.options.segment_size as u64));
     }
 
-    fn prepared(&mut self, result: Option<io::Result<Segment<D::File>>>) {
+    fn prepared(&mut self, result: Prepared<D>) {
         let reason = match result {
-            Some(Ok(segment)) => {
+            Ok(Ok(segment)) => {
                 self.next = Next::Ready(segment);
                 if mem::take(&mut self.space_missing) {
                     self.notices.push_back(Notice::SpaceFound);
                 }
                 return;
             }
-            Some(Err(error)) => error.to_string(),
-            None => "the thread that prepares it has ended".into(),
+            Ok(Err(error)) => error.to_string(),
+            Err(panicked) => panicked.to_string(),
         };
         self.next = Next::Missing(None);
         // Once is enough for the log, while it is tried again and again; and for a snapshot, which may make space.
@@ -196,8 +197,9 @@ impl<D: Disk> FileJournal<D> {
 
     /// Whether the next segment is there, or will be in a moment, and has place for such a batch.
     fn next_fits(&mut self, events: usize) -> bool {
-        if matches!(self.next, Next::Preparing) {
-            let result = self.preparer.wait();
+        if matches!(self.next, Next::Preparing)
+            && let Some(result) = self.preparer.wait()
+        {
             self.prepared(result);
         }
         match &self.next {
@@ -212,21 +214,13 @@ impl<D: Disk> FileJournal<D> {
         let size = segment::size_for(events, self.options.segment_size as u64);
         self.next = Next::Preparing;
         self.preparer.start((self.active.number + 1, size));
-        match self.preparer.wait() {
-            Some(Ok(segment)) => {
-                self.next = Next::Ready(segment);
-                true
-            }
-            // Whether the name has the old file or the new one is not known; a third one makes it certain.
-            Some(Err(_)) => {
-                self.prepare_next();
-                false
-            }
-            None => {
-                self.prepared(None);
-                false
-            }
+        if let Some(Ok(Ok(segment))) = self.preparer.wait() {
+            self.next = Next::Ready(segment);
+            return true;
         }
+        // Whether the name has the old file or the new one is not known; a third one makes it certain.
+        self.prepare_next();
+        false
     }
 
     /// Goes on in the next segment.
@@ -270,9 +264,9 @@ impl<D: Disk> FileJournal<D> {
         }
     }
 
-    fn compacted(&mut self, result: Result<Compacted, OpenError>) {
+    fn compacted(&mut self, result: Result<Result<Compacted, OpenError>, Panicked>) {
         let notice = match result {
-            Ok(Compacted { segment, position, bytes, segments, took }) => {
+            Ok(Ok(Compacted { segment, position, bytes, segments, took })) => {
                 self.sealed.retain(|&(number, _)| number > segment);
                 self.snapshot = Some((segment, bytes));
                 if matches!(self.next, Next::Missing(_)) {
@@ -280,7 +274,8 @@ impl<D: Disk> FileJournal<D> {
                 }
                 Notice::Snapshot { position, bytes, segments, took }
             }
-            Err(error) => Notice::SnapshotFailed { reason: error.to_string() },
+            Ok(Err(error)) => Notice::SnapshotFailed { reason: error.to_string() },
+            Err(panicked) => Notice::SnapshotFailed { reason: panicked.to_string() },
         };
         self.notices.push_back(notice);
     }
@@ -365,7 +360,7 @@ impl<D: Disk> Journal for FileJournal<D> {
             Next::Ready(_) => {}
             Next::Preparing => {
                 if let Some(result) = self.preparer.poll() {
-                    self.prepared(Some(result));
+                    self.prepared(result);
                 }
             }
             Next::Missing(None) => self.next = Next::Missing(Some(now + RETRY)),

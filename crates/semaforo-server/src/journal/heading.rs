@@ -23,6 +23,9 @@ pub const VERSION: u32 = 1;
 /// The size of a heading.
 pub(super) const HEADING: usize = 64;
 
+/// Numbers of segments and positions stay below this, so that one can be added without a thought.
+const LIMIT: u64 = 1 << 62;
+
 const MAGIC: &[u8; 8] = b"SEMAFORO";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,14 +92,11 @@ impl Heading {
             2 => Kind::Snapshot,
             _ => return Err(BadHeading::Damaged("it is neither a segment nor a snapshot")),
         };
-        Ok(Self {
-            kind,
-            identity: large(16),
-            number: large(24),
-            size: large(32),
-            position: large(40),
-            time: large(48),
-        })
+        let (number, position) = (large(24), large(40));
+        if number >= LIMIT || position >= LIMIT {
+            return Err(BadHeading::Damaged("nobody has counted that far"));
+        }
+        Ok(Self { kind, identity: large(16), number, size: large(32), position, time: large(48) })
     }
 }
 

@@ -141,17 +141,18 @@ impl<File: DiskFile> Writer<'_, File> {
         self.buffer.extend_from_slice(&count);
         self.write_buffer()?;
         self.file.sync()?;
+        // What is read back to be checked shall come from the disk.
+        self.file.forget_cache();
         Ok(self.written)
     }
 }
 
-/// Opens a snapshot of this process, whose heading is known to be good, past the cache.
+/// Opens a snapshot of this process, whose name and identity need no check.
 pub(super) fn open<D: Disk>(disk: &D, name: &str) -> Result<(D::File, Heading), OpenError> {
     let mut bytes = [0; HEADING];
     let file = disk
         .open(name)
         .and_then(|file| {
-            file.forget_cache();
             file.read_at(&mut bytes, 0)?;
             Ok(file)
         })

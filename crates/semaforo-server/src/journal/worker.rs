@@ -1,7 +1,8 @@
 //! One job at a time, out of the main thread's way.
 
 use std::{
-    fmt,
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -29,6 +30,17 @@ impl Cancelled {
     }
 }
 
+/// The work panicked. The panic itself has said why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Panicked;
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the background work panicked")
+    }
+}
+
+type Outcome<R> = Result<R, Panicked>;
 type Work<J, R> = Box<dyn FnMut(J) -> R + Send>;
 
 /// Does one job after another. At most one is under way; dropping it cancels that one and waits until it has stopped.
@@ -39,17 +51,24 @@ pub(super) struct Worker<J, R> {
 }
 
 enum Place<J, R> {
-    Thread { jobs: Option<SyncSender<J>>, results: Receiver<R>, thread: Option<JoinHandle<()>> },
-    Inline { work: Work<J, R>, result: Option<R> },
+    Thread {
+        jobs: Option<SyncSender<J>>,
+        results: Receiver<Outcome<R>>,
+        thread: Option<JoinHandle<()>>,
+    },
+    Inline {
+        work: Work<J, R>,
+        result: Option<R>,
+    },
 }
 
 impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
-    /// `work` should look at the second argument of `make_work` now and then, and give up when it is set.
+    /// The work should look at what `make_work` is given now and then, and give up when it is set.
     pub(super) fn new<W>(
         name: &str,
         background: Background,
         make_work: impl FnOnce(Cancelled) -> W,
-    ) -> std::io::Result<Self>
+    ) -> io::Result<Self>
     where
         W: FnMut(J) -> R + Send + 'static,
     {
@@ -63,7 +82,9 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
                 let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
                     lower_priority();
                     while let Ok(job) = queue.recv() {
-                        if finished.send(work(job)).is_err() {
+                        // One bad job shall not end the others: each begins anew.
+                        let outcome = catch_unwind(AssertUnwindSafe(|| work(job)));
+                        if finished.send(outcome.map_err(|_| Panicked)).is_err() {
                             return;
                         }
                     }
@@ -87,29 +108,29 @@ impl<J, R> Worker<J, R> {
         self.busy = true;
         match &mut self.place {
             Place::Inline { work, result } => *result = Some(work(job)),
-            // If the thread is gone (it panicked), `wait` says so.
+            // The thread lives as long as this, and its queue is empty.
             Place::Thread { jobs, .. } => drop(jobs.as_ref().map(|jobs| jobs.try_send(job))),
         }
     }
 
     /// The result, if it is there.
-    pub(super) fn poll(&mut self) -> Option<R> {
+    pub(super) fn poll(&mut self) -> Option<Outcome<R>> {
         let result = match &mut self.place {
-            Place::Inline { result, .. } => result.take(),
+            Place::Inline { result, .. } => result.take().map(Ok),
             Place::Thread { results, .. } => results.try_recv().ok(),
         };
         self.busy &= result.is_none();
         result
     }
 
-    /// Waits for the result; none if no job was started, or if it panicked.
-    pub(super) fn wait(&mut self) -> Option<R> {
+    /// Waits for the result; none if no job was started.
+    pub(super) fn wait(&mut self) -> Option<Outcome<R>> {
         if !self.busy {
             return None;
         }
         self.busy = false;
         match &mut self.place {
-            Place::Inline { result, .. } => result.take(),
+            Place::Inline { result, .. } => result.take().map(Ok),
             Place::Thread { results, .. } => results.recv().ok(),
         }
     }
@@ -139,4 +160,43 @@ fn lower_priority() {
     #[cfg(target_os = "linux")]
     // On Linux a thread's own id stands for the thread alone.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubling(background: Background) -> Worker<u32, u32> {
+        Worker::new("doubling", background, |_| {
+            |job| {
+                assert_ne!(job, 13, "unlucky");
+                job * 2
+            }
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn one_job_after_another() {
+        for background in [Background::Threads, Background::Inline] {
+            let mut worker = doubling(background);
+            assert_eq!((worker.wait(), worker.poll()), (None, None));
+            for job in 0..10 {
+                worker.start(job);
+                assert!(worker.is_busy());
+                assert_eq!(worker.wait(), Some(Ok(job * 2)));
+                assert!(!worker.is_busy());
+            }
+            worker.start(7);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_one_job_only() {
+        let mut worker = doubling(Background::Threads);
+        worker.start(13);
+        assert_eq!(worker.wait(), Some(Err(Panicked)));
+        worker.start(4);
+        assert_eq!(worker.wait(), Some(Ok(8)));
+    }
 }

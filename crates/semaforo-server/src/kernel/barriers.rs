@@ -11,7 +11,7 @@ use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// The most parties that a barrier can have.
-pub(super) const MAX_PARTIES: u32 = 1 << 20;
+pub const MAX_PARTIES: u32 = 1 << 20;
 
 impl Kernel {
     pub(super) fn arrive(

@@ -12,7 +12,7 @@ use super::view::View;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// How many requests of a session may be numbered and not acknowledged.
-pub(super) const MAX_OUTSTANDING: u64 = 1024;
+pub const MAX_OUTSTANDING: u64 = 1024;
 
 impl Kernel {
     /// Decides about a command: its own reply is returned, what else happens is added to `out`.
@@ -55,6 +55,18 @@ impl Kernel {
             self.keep(owner, retry, answer, out);
         }
         reply
+    }
+
+    /// Whether a session's request has come before, so that nothing new has to be done for it.
+    #[must_use]
+    pub fn has_met(&self, command: &Command<'_>) -> bool {
+        let (Some(id), Some(Retry { seq, .. })) = (command.session, command.retry) else {
+            return false;
+        };
+        let session = self.state.find_session(id).and_then(|place| self.state.session(place));
+        session.is_some_and(|session| {
+            session.kept.contains_key(&seq) || session.waiting.contains_key(&seq)
+        })
     }
 
     /// Looks whether a session's request has come before.

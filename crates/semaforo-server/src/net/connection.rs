@@ -43,7 +43,8 @@ pub(super) struct Connection {
     pub(super) paused: bool,
     /// Too much output waits although the socket was tried; the service knows.
     pub(super) congested: bool,
-    /// Kept input must be offered again, though nothing new has arrived.
+    /// To be attended to as soon as it wants input, though no event will say so: there is kept input to offer again, or a
+    /// socket that was not read.
     pub(super) again: bool,
     /// In one of the lists of connections to attend to.
     pub(super) listed: bool,
@@ -211,5 +212,16 @@ impl Connection {
         } else if self.timer.layer.is_none() || (progress && !self.congested) {
             self.timer.layer = Some(limit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_costs_little() {
+        let size = size_of::<Connection>();
+        assert!(size <= 256, "{size} bytes; ten thousand of them should stay below 3 MB");
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::{Interest, Poll, Token};
@@ -18,7 +17,7 @@ use super::deadlines::Deadlines;
 use super::limits::{self, Limits};
 use super::listener::{self, Listener};
 use super::signals::Signal;
-use super::{Closed, ConnectionId, ListenerId, Reason};
+use super::{Closed, ConnectionId, ListenerId, Reason, Waker};
 
 /// Tokens below are connections, by their index.
 pub(super) const LISTENERS: usize = usize::MAX / 2;
@@ -47,35 +46,6 @@ pub struct Statistics {
     pub turns: u64,
 }
 
-/// Wakes a loop from another thread: [`Service::woken`](super::Service::woken) is called in its next
-/// turn.
-#[derive(Clone)]
-pub struct Waker {
-    pub(super) shared: Arc<Wake>,
-}
-
-pub(super) struct Wake {
-    waker: mio::Waker,
-    /// Woken and not yet noticed: further wakes need no system call.
-    pub(super) pending: AtomicBool,
-}
-
-impl Waker {
-    /// Wakes the loop; many wakes before it notices are one.
-    pub fn wake(&self) {
-        if !self.shared.pending.swap(true, Ordering::AcqRel) {
-            // An eventfd that cannot be written to is full, and so the loop is awake.
-            let _ = self.shared.waker.wake();
-        }
-    }
-}
-
-impl fmt::Debug for Waker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waker").finish_non_exhaustive()
-    }
-}
-
 /// All connections of one loop. A service gets it with every callback.
 pub struct Connections {
     pub(super) poll: Poll,
@@ -96,12 +66,16 @@ pub struct Connections {
     /// Connections that had their share in this turn, and have more.
     pub(super) next: Vec<usize>,
     /// Connections with output that was not flushed.
-    dirty: Vec<ConnectionId>,
+    pub(super) dirty: Vec<ConnectionId>,
     pub(super) notices: VecDeque<Notice>,
     /// Takes what is appended for a connection that is gone.
-    nowhere: Vec<u8>,
+    pub(super) nowhere: Vec<u8>,
     pub(super) now: Instant,
     pub(super) stop_at: Option<Instant>,
+    /// An event of this turn said that the waker was used.
+    pub(super) woken: bool,
+    /// An event of this turn said that a signal has come.
+    pub(super) signalled: bool,
     pub(super) statistics: Statistics,
 }
 
@@ -109,10 +83,10 @@ impl Connections {
     /// No connections, and nobody to listen yet.
     pub fn new(limits: Limits) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = mio::Waker::new(poll.registry(), Token(WAKER))?;
+        let waker = Waker::new(poll.registry(), Token(WAKER))?;
         Ok(Self {
             poll,
-            waker: Waker { shared: Arc::new(Wake { waker, pending: AtomicBool::new(false) }) },
+            waker,
             limits,
             listeners: Vec::new(),
             signals: Vec::new(),
@@ -129,6 +103,8 @@ impl Connections {
             nowhere: Vec::new(),
             now: Instant::now(),
             stop_at: None,
+            woken: false,
+            signalled: false,
             statistics: Statistics::default(),
         })
     }
@@ -186,87 +162,6 @@ impl Connections {
         self.get(id)?.stream.peer_addr().ok()
     }
 
-    // Output.
-
-    /// Where output is appended. Nothing of it is written before a flush. For a connection that is
-    /// gone, what is appended goes nowhere.
-    pub fn output(&mut self, id: ConnectionId) -> &mut Vec<u8> {
-        match self.slab.get_mut(id.index()) {
-            Some(connection)
-                if connection.serial == id.serial && connection.phase != Phase::Lingering =>
-            {
-                if connection.output.capacity() == 0 {
-                    connection.output = self.buffers.take();
-                }
-                if !connection.dirty {
-                    connection.dirty = true;
-                    self.dirty.push(id);
-                }
-                &mut connection.output
-            }
-            _ => {
-                self.nowhere.clear();
-                &mut self.nowhere
-            }
-        }
-    }
-
-    /// Appends to the output.
-    pub fn send(&mut self, id: ConnectionId, bytes: &[u8]) {
-        self.output(id).extend_from_slice(bytes);
-    }
-
-    /// The stream offset of the next byte of output, counted from the beginning of the connection.
-    pub fn queued(&self, id: ConnectionId) -> Option<u64> {
-        self.get(id).map(Connection::queued)
-    }
-
-    /// The stream offset up to which output was taken by the socket.
-    pub fn accepted(&self, id: ConnectionId) -> Option<u64> {
-        self.get(id).map(Connection::accepted)
-    }
-
-    /// Lets everything go that was appended so far, and writes as much as the socket takes; the rest follows
-    /// by itself.
-    pub fn flush(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.get_mut(id) {
-            connection.dirty = false;
-            let all = connection.queued();
-            self.flush_to(id, all);
-        }
-    }
-
-    /// Lets output go up to a stream offset, and writes as much as the socket takes; the rest, up to
-    /// there, follows by itself.
-    pub fn flush_to(&mut self, id: ConnectionId, offset: u64) {
-        if let Some(connection) = self.get_mut(id) {
-            connection.released = connection.released.max(offset.min(connection.queued()));
-            self.pump(id.index());
-        }
-    }
-
-    /// Flushes every connection that was appended to since its last flush.
-    pub fn flush_all(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for id in dirty.drain(..) {
-            if self.get(id).is_some_and(|connection| connection.dirty) {
-                self.flush(id);
-            }
-        }
-        self.dirty = dirty;
-    }
-
-    /// Forgets about those that were flushed one by one.
-    pub(super) fn sweep_dirty(&mut self) {
-        if !self.dirty.is_empty() {
-            let mut dirty = std::mem::take(&mut self.dirty);
-            dirty.retain(|&id| self.get(id).is_some_and(|connection| connection.dirty));
-            self.dirty = dirty;
-        }
-    }
-
-    // Input.
-
     /// Whether the next request may be handled now: not when the connection is paused, has too much unsent output,
     /// or is finishing.
     pub fn wants_input(&self, id: ConnectionId) -> bool {
@@ -293,8 +188,6 @@ impl Connections {
             self.list(id.index());
         }
     }
-
-    // The end.
 
     /// Reads no more, and closes the connection when all its output was released and taken.
     pub fn finish(&mut self, id: ConnectionId) {
@@ -347,8 +240,6 @@ impl Connections {
             .map(|(index, connection)| connection.id(index))
     }
 
-    // Inside.
-
     pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
         self.slab.get(id.index()).filter(|connection| {
             connection.serial == id.serial && connection.phase != Phase::Lingering
@@ -369,63 +260,6 @@ impl Connections {
             connection.listed = true;
             self.ready.push_back(index);
         }
-    }
-
-    /// Writes what may be written, and draws the conclusions.
-    pub(super) fn pump(&mut self, index: usize) {
-        let Some(connection) = self.slab.get_mut(index) else { return };
-        let id = connection.id(index);
-        let tried = connection.writable && connection.wants_write();
-        let before = connection.accepted();
-        if tried && let Err(error) = connection.write(&mut self.buffers) {
-            return self.close(index, Reason::Failed(error.kind()));
-        }
-        let taken = connection.accepted() - before;
-        self.statistics.written += taken;
-        let unsent = connection.unsent();
-        let limit = self.limits.output;
-        if !connection.congested && unsent > limit && !connection.writable {
-            connection.congested = true;
-            self.notices.push_back(Notice::Congested(id, true));
-        } else if connection.congested && unsent <= limit / 2 {
-            connection.congested = false;
-            self.notices.push_back(Notice::Congested(id, false));
-        }
-        if tried {
-            connection.watch_output(taken > 0, self.now + self.limits.stuck);
-            self.deadlines.enter(id, &mut connection.timer);
-        }
-        let drained = unsent == 0 && !connection.wants_write();
-        if connection.phase == Phase::Finishing && drained {
-            self.shut(index);
-        } else if connection.again && connection.wants_input(limit) {
-            self.list(index);
-        }
-    }
-
-    /// All output was taken: says so to the peer, and waits a moment for it to do the same.
-    fn shut(&mut self, index: usize) {
-        let Some(connection) = self.slab.get_mut(index) else { return };
-        if let Some(tls) = &mut connection.tls {
-            tls.close(&mut connection.stream);
-        }
-        // With nothing left to read, closing cannot overtake the last output. On the way out of the
-        // process that is good enough; otherwise input may still be on its way.
-        let nothing_left =
-            self.stop_at.is_some() && !matches!(connection.read(&mut [0; 4096]), Ok(Some(1..)));
-        if connection.at_end || nothing_left || connection.stream.shutdown(Shutdown::Write).is_err()
-        {
-            return self.close(index, Reason::Finished);
-        }
-        let id = connection.id(index);
-        let closed = Closed { accepted: connection.accepted(), reason: Reason::Finished };
-        self.notices.push_back(Notice::Closed(id, closed));
-        connection.phase = Phase::Lingering;
-        connection.drop_input(&mut self.buffers);
-        connection.timer.service = None;
-        connection.timer.layer = Some(self.now + limits::LINGER);
-        self.deadlines.enter(id, &mut connection.timer);
-        self.list(index);
     }
 
     /// Lets go of a connection.

@@ -49,26 +49,31 @@
 //!
 //! # Inside
 //!
-//! `turn` is the loop, `connections` the table and what a service may ask of it, `connection` one
-//! connection. A connection whose input can move is on a list (`ready`, or `next` when it had its share
+//! `turn` is the loop; `connections` is the table and what a service may ask of it, with `input`,
+//! `output` and `accepting` as its parts; `connection` is one of them. A connection whose input can move is on a list (`ready`, or `next` when it had its share
 //! of this turn); one whose output can move is written to by the service's flush, or by the event that
 //! says that there is room again. What is found out while the service runs (a write that fails) becomes a notice,
 //! delivered after the callback, so that callbacks never nest.
 
+mod accepting;
 mod buffers;
 mod connection;
 mod connections;
 mod deadlines;
 mod descriptors;
+mod input;
 pub mod limits;
 mod listener;
+mod output;
 mod service;
 mod signals;
 pub mod tls;
 mod turn;
+mod waker;
 
-pub use connections::{Connections, Statistics, Waker};
+pub use connections::{Connections, Statistics};
 pub use descriptors::raise_open_files;
 pub use limits::Limits;
 pub use listener::bind;
 pub use service::{Closed, ConnectionId, ListenerId, Peer, Reason, Service};
+pub use waker::Waker;

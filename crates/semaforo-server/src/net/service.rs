@@ -23,6 +23,7 @@ impl ConnectionId {
     }
 }
 
+/// The highest bit is never set.
 impl From<ConnectionId> for u64 {
     fn from(id: ConnectionId) -> u64 {
         u64::from(id.serial) << 32 | u64::from(id.index)

@@ -3,14 +3,16 @@
 //! Requests go one way and answers the other, through channels that never make anybody wait: no more than
 //! [`MAX_HTTP_REQUESTS`] requests are under way, so no more than that, and a word about each, can be in them.
 
+use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use super::figures::Figures;
 use super::http::{Answered, Backend, Busy, Health, Metrics, Submission, Ticket};
-use super::limits::MAX_HTTP_REQUESTS;
+use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};
 use super::log::Log;
 use crate::net::Waker;
 
@@ -34,6 +36,8 @@ pub(super) enum Word {
 struct Shared {
     outstanding: AtomicUsize,
     stopping: AtomicBool,
+    /// Turns of the thread that decides.
+    turns: AtomicU64,
     figures: Mutex<Figures>,
 }
 
@@ -45,6 +49,8 @@ pub(super) struct HttpSide {
     /// Wakes the thread that decides.
     waker: Waker,
     shared: Arc<Shared>,
+    /// How many turns there were when it was woken to see whether it still turns, and when that was.
+    probe: Cell<Option<(u64, Instant)>>,
     log: Log,
 }
 
@@ -65,7 +71,9 @@ pub(super) fn bridge(main: Waker, http: Waker, log: Log) -> (MainSide, HttpSide)
     let shared = Arc::new(Shared::default());
     let other = Arc::clone(&shared);
     let main_side = MainSide { words, answers: answer_sender, waker: http, shared };
-    let http_side = HttpSide { words: word_sender, answers, waker: main, shared: other, log };
+    let probe = Cell::new(None);
+    let http_side =
+        HttpSide { words: word_sender, answers, waker: main, shared: other, probe, log };
     (main_side, http_side)
 }
 
@@ -83,6 +91,11 @@ impl MainSide {
 
     pub(super) fn wake(&self) {
         self.waker.wake();
+    }
+
+    /// Says that the thread that decides is well.
+    pub(super) fn turned(&self) {
+        self.shared.turns.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Lets HTTP end: no new requests, and connections that end with their answers.
@@ -127,6 +140,18 @@ impl Backend for HttpSide {
     }
 
     fn health(&self) -> Health {
+        let turns = self.shared.turns.load(Ordering::Relaxed);
+        match self.probe.get() {
+            Some((before, since)) if before == turns => {
+                if since.elapsed() > MAX_TURN {
+                    return Health::Failing("the main loop does not turn");
+                }
+            }
+            _ => {
+                self.probe.set(Some((turns, Instant::now())));
+                self.waker.wake();
+            }
+        }
         if self.is_stopping() { Health::NotReady("stopping") } else { Health::Ready }
     }
 

@@ -67,7 +67,11 @@ impl Engine {
     pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Reply {
         self.decided += 1;
         let needed = self.out.events.len() + size(command) + SPARE_ROOM;
-        if !self.out.unrecorded && grows(&command.operation) && !self.journal.has_room(needed) {
+        if !self.out.unrecorded
+            && grows(&command.operation)
+            && !self.journal.has_room(needed)
+            && !self.kernel.has_met(command)
+        {
             let reason = "there is no space left for the journal";
             return Reply::Answer(Answer::error(Status::NoSpace, reason));
         }

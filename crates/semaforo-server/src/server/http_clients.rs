@@ -92,6 +92,7 @@ impl HttpClients {
     /// Lets answers go, as far as the journal is durable.
     pub(super) fn release(&mut self, position: Position, durable: Position) {
         self.marks.extend(self.unsent.drain(..).map(|answered| (position, answered)));
+        self.side.turned();
         let mut any = false;
         while self.marks.front().is_some_and(|(position, _)| *position <= durable) {
             if let Some((_, answered)) = self.marks.pop_front() {

@@ -27,3 +27,5 @@ pub const MAX_WAITS: usize = 100_000;
 pub const PUBLISHED_EVERY: Duration = Duration::from_millis(500);
 /// Requests of HTTP clients that may be under way, waiting ones included.
 pub const MAX_HTTP_REQUESTS: usize = 10_000;
+/// A server whose main loop has not turned for so long, although it was woken, is not well: `/healthz` says 503.
+pub const MAX_TURN: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ pub mod access;
 mod bridge;
 mod calendar;
 mod clock;
+mod desk;
 mod digest;
 mod engine;
 mod figures;
@@ -14,7 +15,6 @@ pub mod log;
 mod options;
 mod render;
 mod start;
-mod tcp;
 mod translate;
 
 pub use clock::Clock;

@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use super::bridge::{HttpSide, bridge};
 use super::clock::{Clock, wall};
+use super::desk::Desk;
 use super::engine::Engine;
 use super::http::{self, Http};
 use super::http_clients::HttpClients;
 use super::log::Log;
 use super::options::{JournalKind, Options};
-use super::tcp::Tcp;
+
 use crate::journal::{self, FileJournal, Fold, Journal, MemoryJournal, OpenError, Report};
 use crate::kernel::{BadEvent, Kernel, State};
 use crate::net::{self, Connections};
@@ -27,7 +28,7 @@ const SECONDS_SHIFT: u32 = 21;
 /// A server that can be run.
 pub struct Server {
     net: Connections,
-    tcp: Tcp,
+    desk: Desk,
     http: Option<(Connections, Http<HttpSide>)>,
     address: SocketAddr,
     http_address: Option<SocketAddr>,
@@ -149,9 +150,10 @@ impl Server {
         let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
         let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
         let first_request = options.first_request;
-        let mut tcp = Tcp::new(engine, options.frames, options.tokens, first_request, log.clone());
+        let mut desk =
+            Desk::new(engine, options.frames, options.tokens, first_request, log.clone());
         let Some(http_address) = options.http else {
-            return Ok(Self { net, tcp, http: None, address, http_address: None, report: None });
+            return Ok(Self { net, desk, http: None, address, http_address: None, report: None });
         };
         let http_options = http::Options {
             connections: options.http_connections,
@@ -162,9 +164,9 @@ impl Server {
         let limits = http_options.connection_limits();
         let (http_net, http_address) = listen(limits, http_address, options.tls)?;
         let (main_side, http_side) = bridge(net.waker(), http_net.waker(), log);
-        tcp.http = Some(HttpClients::new(main_side));
+        desk.http = Some(HttpClients::new(main_side));
         let http = Some((http_net, Http::new(http_options, http_side)));
-        Ok(Self { net, tcp, http, address, http_address: Some(http_address), report: None })
+        Ok(Self { net, desk, http, address, http_address: Some(http_address), report: None })
     }
 
     /// Where clients connect.
@@ -195,12 +197,12 @@ impl Server {
             thread.spawn(move || net.run(&mut http))
         });
         let http = http.transpose()?;
-        self.net.run(&mut self.tcp)?;
+        self.net.run(&mut self.desk)?;
         if let Some(thread) = http {
             // A panic there has been reported, and the journal is what matters now.
             let _ = thread.join();
         }
-        self.tcp.engine.close()
+        self.desk.engine.close()
     }
 }
 

@@ -32,7 +32,7 @@ mod write;
 
 pub use answer::Answer;
 pub use headers::Headers;
-pub use reader::RequestError;
+pub use reader::{MOST_NAMES, RequestError};
 pub use request::Request;
 pub use scanner::{FrameError, Limits, Scan, Scanner};
 pub use write::{Value, write_answer, write_request, write_string};

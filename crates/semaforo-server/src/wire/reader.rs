@@ -11,7 +11,7 @@ use super::stretch::unescaped;
 
 /// The most headers, and the most unknown members, of one object. Looking for two of the same name
 /// takes time that grows with their square.
-pub(super) const MOST_NAMES: usize = 64;
+pub const MOST_NAMES: usize = 64;
 
 /// Why an object is not a request, or not an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -198,3 +198,20 @@ fn a_message_that_looks_like_a_batch_does_not_pass_for_one() {
     assert_eq!(opened.state.last, 3);
     assert!(opened.report.cut.is_some());
 }
+
+/// The way out that the message offers.
+#[test]
+fn moving_the_damaged_segment_and_those_after_it_away_helps() {
+    let disk = disk_with(LAST, NO_SNAPSHOTS);
+    let damaged = with_flip(&disk, &segment(3), 4200, 0);
+    let message = refused(&damaged).to_string();
+    assert!(message.contains(&segment(3)) && message.contains("move this file"), "{message}");
+    let mended = SimulatedDisk::new();
+    for number in [1, 2] {
+        mended.put(&segment(number), &disk.contents(&segment(number)).unwrap());
+    }
+    let opened = open(&mended, NO_SNAPSHOTS);
+    assert!((1..LAST).contains(&opened.state.last), "{}", opened.report);
+    let (mut journal, next) = (opened.journal, opened.state.last + 1);
+    assert_eq!(submit_up_to(&mut journal, next, next + 20), next + 20);
+}

@@ -63,14 +63,14 @@ fn what_was_submitted_is_there_after_a_restart() {
 fn a_life_with_many_segments_and_snapshots() {
     let directory = Directory::new();
     let mut journal = directory.open().journal;
-    for number in 1..=3000 {
-        assert!(journal.has_room(300));
-        journal.submit(&event(number, 280), number, false).unwrap();
+    for number in 1..=1000 {
+        assert!(journal.has_room(1000));
+        journal.submit(&event(number, 900), number, false).unwrap();
         journal.turn(std::time::Instant::now()).unwrap();
     }
     drop(journal);
     let opened = directory.open();
-    assert_eq!((opened.state.last, opened.time), (3000, 3000));
+    assert_eq!((opened.state.last, opened.time), (1000, 1000));
     drop(opened);
     let names = fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name());
     let unfinished = names.filter(|name| name.to_string_lossy().ends_with(".new"));

@@ -12,11 +12,11 @@ pub(crate) struct Ledger {
     pub(crate) bytes: u64,
 }
 
-/// An event: a number and some bytes that are derived from it.
+/// An event: a number and some bytes that are derived from it, none of them zero.
 pub(crate) fn event(number: u64, length: usize) -> Vec<u8> {
     let mut event = number.to_le_bytes().to_vec();
     event.extend((length as u32).to_le_bytes());
-    event.extend((0..length).map(|index| (number as usize + index) as u8));
+    event.resize(12 + length, number as u8 | 1);
     event
 }
 

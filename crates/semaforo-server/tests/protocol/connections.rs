@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use semaforo_server::net::limits;
 use semaforo_server::server::Options;
 
-use crate::support::{Client, LONG, Server, frame, until};
+use crate::support::{Client, Held, LONG, Server, frame, until};
 
 fn statuses(client: &mut Client) -> Vec<u64> {
     std::iter::from_fn(|| client.try_answer()).map(|answer| answer.status).collect()
@@ -226,4 +226,29 @@ fn a_client_that_reads_nothing_does_not_make_the_server_grow() {
     assert!(sent < 1000, "600 MB went into a server that could not answer");
     let mut other = server.connect();
     until("it is closed", || other.show("/").unwrap()["connections"] == 1);
+}
+
+/// In one turn a client is sent more than may wait for it, and its own request arrives: that is left for later, and not
+/// forgotten when everything was sent at once.
+#[test]
+fn a_request_that_arrives_with_a_flood_of_messages_is_answered() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.done("CREATE q");
+    let takes: Vec<u8> = (0..25).flat_map(|id| frame(&format!("TAKE q id={id}"))).collect();
+    client.send_bytes(&takes);
+    other.until_waiting("/queues/q", 25);
+    let mut producers: Vec<Client> = (0..25).map(|_| server.connect()).collect();
+    producers.iter_mut().for_each(|producer| drop(producer.done("PING")));
+    journal.hold();
+    other.send("CREATE r");
+    journal.await_standstill();
+    let put = format!("PUT q | \"{}\"", "x".repeat(60_000));
+    producers.iter_mut().for_each(|producer| producer.send(&put));
+    client.send("PING / id=ping");
+    journal.release();
+    let answers = client.answers(26);
+    assert_eq!(answers.iter().filter(|answer| answer.payload().is_some()).count(), 25);
+    assert_eq!(answers[25].id(), Some("ping"));
 }

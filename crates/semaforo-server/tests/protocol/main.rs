@@ -4,6 +4,7 @@
 mod support;
 
 mod connections;
+mod examples;
 mod frames;
 mod mutations;
 mod order;

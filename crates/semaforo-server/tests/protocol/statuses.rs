@@ -5,7 +5,7 @@ use semaforo_server::server::access::Tokens;
 use semaforo_server::server::limits::MAX_WAITS;
 use semaforo_server::server::{JournalKind, Options};
 
-use crate::support::{Server, frame};
+use crate::support::{Held, Server, frame};
 
 #[test]
 fn statuses_of_objects() {
@@ -133,6 +133,36 @@ fn over_the_limits_of_the_kernel() {
     client.ask("TRANSFER q | 2").is(507);
     client.done("TAKE q");
     client.done("PUT q | 2");
+}
+
+#[test]
+fn without_space_for_the_journal_nothing_is_added_and_everything_can_end() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let mut client = server.connect();
+    let session = client.done("OPEN /sessions").header("session").unwrap().to_owned();
+    client.done("CREATE q");
+    client.done("PUT q | 1");
+    client.done("PUT q | 2");
+    let put = format!("PUT q session={session} seq=1 | 3");
+    let message = client.done(&put).number("message");
+    client.done(&format!("ACQUIRE /locks/a session={session}"));
+    journal.fill(true);
+    for request in ["PUT q | 4", "TRANSFER q | 4", "CREATE r", "ACQUIRE /locks/b", "OPEN /sessions"]
+    {
+        client.ask(request).is(507);
+    }
+    // It was done when there was space.
+    assert_eq!(client.done(&put).number("message"), message);
+    client.ask(&format!("PUT q session={session} seq=1 | 4")).is(409);
+    client.done("TAKE q");
+    let taken = client.done("TAKE q ack=manual").number("message");
+    client.done(&format!("ACK q message={taken}"));
+    client.done(&format!("RELEASE /locks/a session={session}"));
+    client.done(&format!("CLOSE /sessions session={session}"));
+    client.done("DELETE q");
+    journal.fill(false);
+    client.done("CREATE r");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 
+use semaforo_server::journal::Journal;
 use semaforo_server::server::Options;
 
 use crate::support::{Client, Held, Random, Server, frame};
@@ -78,6 +79,44 @@ fn a_message_that_returns_goes_to_the_next_taker() {
     journal.release();
     producer.answer().is(200);
     assert_eq!(next.answer().payload(), Some("1"));
+}
+
+/// With a journal that completes later, a message that returns has to be durable again before its producer is told.
+#[test]
+fn a_producer_waits_for_the_return_of_its_message_too() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other, mut lost) =
+        (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    lost.send("TAKE q id=1");
+    producer.until_waiting("/queues/q", 1);
+    journal.later(true);
+    // Something is in flight, and the taker has an answer that waits for it.
+    other.send("CREATE r");
+    let first = journal.await_submitted(1);
+    lost.send("PING / id=2");
+    journal.await_turn();
+    producer.send_bytes(&[frame("PING"), frame("PUT q | 1")].concat());
+    journal.await_turn();
+    // Now the message is in flight, and its taker goes away.
+    journal.complete();
+    let second = journal.await_submitted(first);
+    assert_eq!(lost.answer().id(), Some("2"));
+    lost.reset();
+    journal.await_turn();
+    assert_eq!(journal.submitted(), second);
+    journal.complete();
+    // The message was put and taken, durably. That it is back is not durable yet.
+    journal.await_submitted(second);
+    journal.await_turn();
+    assert!(producer.is_silent(), "its message could be lost now");
+    journal.complete();
+    producer.answer().is(200);
+    producer.answer().is(200);
+    journal.later(false);
+    assert_eq!(other.answer().status, 200);
+    assert_eq!(other.done("TAKE q timeout=0").payload(), Some("1"));
 }
 
 #[test]
@@ -186,4 +225,56 @@ fn nothing_that_was_not_acknowledged_is_lost() {
     }
     all.sort_unstable();
     assert_eq!(all, (0..MESSAGES).collect::<Vec<_>>(), "each exactly once");
+}
+
+/// Takers are lost while they are handed messages: at most one each is lost with them, and none comes twice.
+#[test]
+fn no_message_is_taken_twice() {
+    const MESSAGES: usize = 300;
+    let server = Server::start();
+    let mut producer = server.connect();
+    producer.done("CREATE q");
+    let address = server.address;
+    let takers: Vec<_> = (0..3)
+        .map(|seed| {
+            std::thread::spawn(move || {
+                let (mut random, mut taken, mut resets) = (Random(seed), Vec::new(), 0);
+                let mut client = Client::connect(address);
+                for _ in 0..120 {
+                    client.send("TAKE q timeout=20");
+                    if random.below(3) == 0 {
+                        (0..random.below(3000)).for_each(|_| std::hint::spin_loop());
+                        client.reset();
+                        resets += 1;
+                        client = Client::connect(address);
+                        continue;
+                    }
+                    let answer = client.answer();
+                    if answer.status == 200 {
+                        assert_eq!(answer.number("deliveries"), 1);
+                        taken.push(answer.payload().unwrap().parse::<usize>().unwrap());
+                    }
+                }
+                (taken, resets)
+            })
+        })
+        .collect();
+    for number in 0..MESSAGES {
+        producer.done(&format!("PUT q | {number}"));
+    }
+    let (mut all, mut resets) = (Vec::new(), 0);
+    for taker in takers {
+        let (taken, count) = taker.join().unwrap();
+        all.extend(taken);
+        resets += count;
+    }
+    while let Some(payload) = producer.ask("TAKE q timeout=0").payload() {
+        all.push(payload.parse().unwrap());
+    }
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "none twice");
+    assert!(count + resets >= MESSAGES, "{count} of {MESSAGES}, after {resets} resets");
+    assert_eq!(producer.show("/").unwrap()["bytes"], 0, "the accounts are even");
 }

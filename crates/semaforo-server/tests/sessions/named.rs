@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Server, until};
 
-pub fn open(client: &mut Client, ttl: u64) -> String {
+pub(crate) fn open(client: &mut Client, ttl: u64) -> String {
     client
         .done(&format!("OPEN /sessions ttl={ttl} label=test"))
         .header("session")

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::named::open;
-use crate::support::{Folder, Process, frame};
+use crate::support::{Client, Folder, Process, frame};
 use rustix::process::Signal;
 
 #[test]
@@ -75,6 +75,49 @@ fn what_was_acknowledged_stays_unknown_after_a_restart() {
     client.send(&format!("PUT q session={session} seq=1 | 1"));
     assert!(client.ended());
     assert_eq!(server.connect().show("/queues/q").unwrap()["ready"], 2);
+}
+
+#[test]
+fn what_waits_ends_with_the_server_and_can_be_asked_for_again() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let (holder, session) = (open(&mut client, 60_000), open(&mut client, 60_000));
+    client.done("CREATE q");
+    client.done(&format!("ACQUIRE /locks/a session={holder}"));
+    let acquire = format!("ACQUIRE /locks/a session={session} seq=1");
+    client.send(&format!("{acquire} id=acquire"));
+    client.send("TRANSFER q id=transfer | 1");
+    client.send("ARRIVE /barriers/b parties=2 id=arrive");
+    other.until_waiting("/locks/a", 1);
+    other.until_waiting("/queues/q", 1);
+    other.until_waiting("/barriers/b", 1);
+    let generation = other.show("/barriers/b").unwrap()["generation"].clone();
+    server.kill();
+
+    let server = Process::start(folder.path());
+    let (mut client, mut other) = (server.connect(), server.connect());
+    assert_eq!(other.show("/queues/q").unwrap()["ready"], 0, "a transfer ends with the server");
+    other.done(&format!("CHECK /locks/a fence={}", holders_fence(&mut client)));
+    client.send(&acquire);
+    other.until_waiting("/locks/a", 1);
+    other.done(&format!("RELEASE /locks/a session={holder}"));
+    client.answer().is(200);
+    // Who had arrived is forgotten, and nobody is to blame.
+    let barrier = other.show("/barriers/b").unwrap();
+    assert_eq!((&barrier["generation"], &barrier["broken"]), (&generation, &false.into()));
+    let arrive = format!("ARRIVE /barriers/b parties=2 generation={generation}");
+    client.send(&arrive);
+    other.until_waiting("/barriers/b", 1);
+    assert_eq!(other.done(&arrive).number("index"), 1);
+    assert_eq!(client.answer().is(200).number("index"), 0);
+    // A party that did not hear of it asks again.
+    assert_eq!(other.done(&arrive).header("index"), None);
+}
+
+/// The fence of who holds the lock.
+fn holders_fence(client: &mut Client) -> u64 {
+    client.show("/locks/a").unwrap()["holders"][0]["fence"].as_u64().unwrap()
 }
 
 #[test]

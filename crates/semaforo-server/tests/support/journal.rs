@@ -1,13 +1,15 @@
-//! A journal that stops the server in the middle of a turn: after everything was decided, before anything is sent.
+//! A journal that does as the test says: it stops the server in the middle of a turn, after everything was decided and
+//! before anything is sent; or it lets the server go on and completes later.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use semaforo_server::journal::{Journal, Position};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{self, Options};
 
-use super::{LONG, Server};
+use super::{LONG, Server, until};
 
 #[derive(Clone, Default)]
 pub struct Held {
@@ -20,6 +22,11 @@ struct Shared {
     holds: bool,
     /// The server stands still.
     stands: bool,
+    /// Batches are durable when the test says so.
+    later: bool,
+    durable: Position,
+    turns: u64,
+    full: bool,
 }
 
 impl Held {
@@ -29,9 +36,13 @@ impl Held {
         Server::run(server::Server::with_journal(options, State::default(), journal, 0).unwrap())
     }
 
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.0.lock().unwrap()
+    }
+
     /// The next turn that changes something will not end.
     pub fn hold(&self) {
-        self.shared.0.lock().unwrap().holds = true;
+        self.lock().holds = true;
     }
 
     /// Waits until there is such a turn.
@@ -45,8 +56,38 @@ impl Held {
 
     /// Lets it end.
     pub fn release(&self) {
-        self.shared.0.lock().unwrap().holds = false;
+        self.lock().holds = false;
         self.shared.1.notify_all();
+    }
+
+    /// From now on a batch is durable when [`complete`](Self::complete) is called, or at once again.
+    pub fn later(&self, later: bool) {
+        let mut shared = self.lock();
+        shared.later = later;
+        shared.durable = shared.submitted;
+    }
+
+    /// What is in flight is durable.
+    pub fn complete(&self) {
+        let mut shared = self.lock();
+        shared.durable = shared.submitted;
+    }
+
+    /// There is no space left, or there is again.
+    pub fn fill(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    /// Waits until a batch after this one is in flight, and says which.
+    pub fn await_submitted(&self, after: Position) -> Position {
+        until("a batch is submitted", || self.submitted() > after);
+        self.submitted()
+    }
+
+    /// Waits until the server has read whatever was sent so far: a turn that began afterwards has ended.
+    pub fn await_turn(&self) {
+        let before = self.lock().turns;
+        until("the loop turns", || self.lock().turns > before + 1);
     }
 }
 
@@ -62,19 +103,36 @@ impl Journal for Held {
             changed.wait_timeout_while(shared, LONG, |shared| shared.holds).unwrap();
         assert!(!waited.timed_out(), "nobody let the server go on");
         shared.stands = false;
+        if !shared.later {
+            shared.durable = shared.submitted;
+        }
         Ok(shared.submitted)
     }
 
+    fn is_idle(&self) -> bool {
+        let shared = self.lock();
+        shared.durable == shared.submitted
+    }
+
     fn submitted(&self) -> Position {
-        self.shared.0.lock().unwrap().submitted
+        self.lock().submitted
     }
 
     fn durable(&mut self) -> io::Result<Position> {
-        Ok(self.submitted())
+        Ok(self.lock().durable)
+    }
+
+    fn turn(&mut self, _: Instant) -> io::Result<()> {
+        self.lock().turns += 1;
+        Ok(())
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        self.lock().later.then(|| Instant::now() + Duration::from_millis(1))
     }
 
     fn has_room(&mut self, _: usize) -> bool {
-        true
+        !self.lock().full
     }
 
     fn close(self: Box<Self>, _: u64) -> io::Result<()> {

@@ -43,8 +43,22 @@ impl Process {
         Self { address, child, _output: output }
     }
 
+    /// What `semaforo serve` says about its options.
+    pub fn help() -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_semaforo"));
+        let output = command.args(["serve", "--help"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     pub fn connect(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// How many bytes of memory it uses.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Closing, Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
+use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
 use crate::client::handle::giving_back;
 use crate::client::plan::Mode;
 use crate::client::slot::{Granted, Pledge};
@@ -12,10 +12,10 @@ use crate::wire::Answer;
 
 impl Driver {
     /// Reads, and deals with what has been answered.
-    pub(super) fn receive(&mut self, now: Instant) {
+    pub(super) fn receive(&mut self, may_end: bool, now: Instant) {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
-        let read = link.connect().and_then(|_| link.read());
+        let read = link.connect().and_then(|_| link.read(may_end));
         let found = link.frames(|frame| {
             frames.push(frame.to_vec());
             true
@@ -142,7 +142,7 @@ impl Driver {
             let error = Error::of(&Reply::new(answer));
             if let Some(mut first) = self.first.take() {
                 let _ = first.keep(Err(error));
-                self.closing = Some(Closing { limit: now, pledges: Vec::new(), has_said_so: true });
+                self.close(now);
                 return Ok(());
             }
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()));

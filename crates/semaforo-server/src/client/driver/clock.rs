@@ -125,8 +125,9 @@ impl Driver {
 
     /// A session is over: so is everything that was asked in it.
     pub(super) fn lose(&mut self, place: u64) {
-        self.fail_session(place, || Error::SessionLost);
+        // First, so that whoever learns of it from a request finds the token fired.
         self.shared.lose_session();
+        self.fail_session(place, || Error::SessionLost);
     }
 
     pub(super) fn fail_session(&mut self, place: u64, error: impl Fn() -> Error) {

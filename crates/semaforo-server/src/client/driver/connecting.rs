@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::link::Link;
-use super::{CONNECT_LIMIT, Closing, Driver, Errand, LINK, LONGEST_PAUSE, State};
+use super::{CONNECT_LIMIT, Driver, Errand, LINK, LONGEST_PAUSE, State};
 use crate::client::Error;
 use crate::client::plan::Mode;
 use crate::wire::Value;
@@ -70,7 +70,7 @@ impl Driver {
         }
         if let Some(mut first) = self.first.take() {
             let _ = first.keep(Err(Error::CannotConnect(error)));
-            self.closing = Some(Closing { limit: now, pledges: Vec::new(), has_said_so: true });
+            self.close(now);
             return;
         }
         self.state = State::Down { retry: now + jittered(self.pause) };

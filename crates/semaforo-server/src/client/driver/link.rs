@@ -164,14 +164,17 @@ impl Link {
         }
     }
 
-    /// Reads what there is. False at the end.
-    pub(super) fn read(&mut self) -> io::Result<bool> {
+    /// Reads what there is. False at the end, which is found for sure only if it `may_end`.
+    pub(super) fn read(&mut self, may_end: bool) -> io::Result<bool> {
         if !self.is_connected {
             return Ok(true);
         }
         loop {
             match self.read_once() {
                 Ok(0) => return Ok(false),
+                // Less than there was room for: what comes later is announced anew. An end that was
+                // announced together with these bytes is not.
+                Ok(1..CHUNK) if self.tls.is_none() && !may_end => return Ok(true),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),

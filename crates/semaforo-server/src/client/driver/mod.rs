@@ -163,8 +163,9 @@ impl Driver {
                 // Without a poll there is no client: everyone who waits learns that.
                 Err(_) => break,
             }
-            if events.iter().any(|event| event.token() == LINK) {
-                self.receive(Instant::now());
+            for event in events.iter().filter(|event| event.token() == LINK) {
+                let may_end = event.is_read_closed() || event.is_write_closed() || event.is_error();
+                self.receive(may_end, Instant::now());
             }
         }
         let state = std::mem::replace(&mut self.state, State::Down { retry: Instant::now() });
@@ -179,15 +180,19 @@ impl Driver {
                 self.ask(number, plan, pledge, deadline, now);
             }
             Command::Withdraw(number) => self.withdraw(number, now),
-            Command::Close(pledge) => {
-                let closing = self.closing.get_or_insert_with(|| Closing {
-                    limit: now + FAREWELL,
-                    pledges: Vec::new(),
-                    has_said_so: false,
-                });
-                closing.pledges.push(pledge);
-            }
+            Command::Close(pledge) => self.close(now + FAREWELL).pledges.push(pledge),
         }
+    }
+
+    /// From now on only what is under way is dealt with, until then at most.
+    fn close(&mut self, limit: Instant) -> &mut Closing {
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            limit,
+            pledges: Vec::new(),
+            has_said_so: false,
+        });
+        closing.limit = closing.limit.min(limit);
+        closing
     }
 
     fn ask(
@@ -199,6 +204,9 @@ impl Driver {
         now: Instant,
     ) {
         let mut asked = Outstanding::new(plan, pledge, deadline, now);
+        if self.closing.is_some() && asked.plan.mode != Mode::Again {
+            return asked.fail(Error::Disconnected);
+        }
         if let Some(session) = asked.session {
             match self.sessions.get(session) {
                 Some(session) if asked.plan.mode == Mode::Again => session.others += 1,

@@ -36,6 +36,7 @@
 
 mod answer;
 mod body;
+mod frame;
 mod guard;
 mod head;
 mod limits;

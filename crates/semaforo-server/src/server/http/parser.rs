@@ -243,5 +243,22 @@ mod tests {
         fn no_input_does_harm(input in proptest::collection::vec(any::<u8>(), 0..300), piece in 1..40_usize) {
             feed(&input, piece);
         }
+
+        #[test]
+        fn a_mutated_request_is_read_the_same_in_pieces(
+            changes in proptest::collection::vec((0..400_usize, any::<u8>()), 1..4),
+            piece in 1..40_usize,
+        ) {
+            let mut stream = format!(
+                "{POST}Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[2]\r\n0\r\n\r\n\
+                 {POST}Content-Length: 3\r\n\r\n[1]GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
+            .into_bytes();
+            for (at, byte) in changes {
+                let at = at % stream.len();
+                stream[at] = byte;
+            }
+            prop_assert_eq!(feed(&stream, piece), feed(&stream, stream.len()));
+        }
     }
 }

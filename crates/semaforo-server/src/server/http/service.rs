@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::answer::{Answer, Date, JSON, PROMETHEUS, TEXT};
-use super::limits::HEAD;
+use super::frame::frame;
 use super::parser::{Parser, Phase, Request, Step};
 use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
@@ -280,44 +280,6 @@ impl<B: Backend> Http<B> {
             .gauge("semaforo_http_waiting", "HTTP requests that wait for their answer.")
             .value(self.tickets.len() as f64);
         metrics.to_text()
-    }
-}
-
-/// The bytes that a TCP client would have sent.
-fn frame(route: Route, body: &[u8], limit: usize) -> Result<Vec<u8>, Refusal> {
-    let body = body.trim_ascii();
-    let Route::Operation { method, path, headers } = route else {
-        scan(body, limit)?;
-        return Ok(body.to_vec());
-    };
-    let mut frame = Vec::with_capacity(body.len() + 256);
-    let headers = headers.iter().map(|(name, value)| (name.as_str(), wire::Value::Text(value)));
-    let payload = Some(body).filter(|body| !body.is_empty());
-    wire::write_request(&mut frame, &method, &path, headers, payload);
-    let wrong = "the body must be one JSON value";
-    scan(frame.trim_ascii(), limit + HEAD).map_err(|refusal| {
-        Refusal::new(refusal.status, format_args!("{wrong}: {}", refusal.reason))
-    })?;
-    // A body like `1,"Headers":{}` would go on beyond the payload.
-    let request = wire::Request::parse(frame.trim_ascii())
-        .map_err(|error| Refusal::new(error.status(), error))?;
-    if request.payload != payload.filter(|payload| *payload != b"null") {
-        return Err(Refusal::new(400, wrong));
-    }
-    Ok(frame)
-}
-
-/// Whether this is exactly one JSON object.
-fn scan(bytes: &[u8], size: usize) -> Result<(), Refusal> {
-    let limits = wire::Limits { size, ..wire::Limits::default() };
-    match wire::Scanner::new().scan(bytes, &limits) {
-        Ok(wire::Scan::Frame { end, .. }) if end == bytes.len() => Ok(()),
-        Ok(wire::Scan::Frame { end, .. }) => {
-            let reason = format_args!("something follows the JSON object, at byte {end}");
-            Err(Refusal::new(400, reason))
-        }
-        Ok(wire::Scan::Incomplete) => Err(Refusal::new(400, "the JSON object is incomplete")),
-        Err(error) => Err(Refusal::new(error.status(), error)),
     }
 }
 

@@ -123,11 +123,11 @@ impl SimulatedDisk {
         drop(waited);
     }
 
-    /// The process dies, but not the machine: all is as written, and not more durable than before.
+    /// The process dies, but not the machine: all is as written, and not more durable than before. After a crash,
+    /// this is what makes it the process's alone.
     pub fn kill(&self) {
         let mut state = self.state();
-        state.life += 1;
-        state.locked = false;
+        state.end_life();
     }
 
     /// The machine starts again. `luck` decides what is there of that which was not synced.
@@ -145,8 +145,7 @@ impl SimulatedDisk {
         }
         state.durable_names.clone_from(&names);
         state.names = names;
-        state.life += 1;
-        (state.locked, state.crashed, state.crash_at, state.fault) = (false, false, None, None);
+        state.end_life();
     }
 
     /// The bytes of a file, as a process sees them.
@@ -191,6 +190,11 @@ impl State {
     fn used(&self) -> u64 {
         let sizes = self.names.values().filter_map(|&inode| self.inodes.get(inode));
         sizes.map(|inode| inode.current.len() as u64).sum()
+    }
+
+    fn end_life(&mut self) {
+        self.life += 1;
+        (self.locked, self.crashed, self.crash_at, self.fault) = (false, false, None, None);
     }
 
     fn check(&self, life: Option<u64>) -> io::Result<()> {

@@ -1,12 +1,10 @@
 //! The connection layer over real sockets: input, output and the end of a connection.
 
-mod net_support;
-
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use net_support::{Options, Seen, Server, echo_lines, exchange, read_all, read_exactly};
+use crate::net_support::{Options, Seen, Server, echo_lines, exchange, read_all, read_exactly};
 use semaforo_server::net::{Limits, Reason};
 
 #[test]
@@ -108,7 +106,7 @@ fn a_paused_connection_is_offered_nothing_and_loses_nothing() {
 #[test]
 fn output_waits_until_it_is_released() {
     let options = Options { flushes: false, ..Options::default() };
-    let server = Server::start(options, net_support::echo);
+    let server = Server::start(options, crate::net_support::echo);
     let (mut stream, id) = server.connect_seen();
     stream.write_all(b"abcdef").unwrap();
     while server.ask(move |net| net.queued(id)) != Some(6) {}
@@ -127,7 +125,7 @@ fn output_waits_until_it_is_released() {
 #[test]
 fn unreleased_output_of_an_aborted_connection_counts_as_not_sent() {
     let options = Options { flushes: false, ..Options::default() };
-    let server = Server::start(options, net_support::echo);
+    let server = Server::start(options, crate::net_support::echo);
     let (mut stream, id) = server.connect_seen();
     stream.write_all(b"abcdef").unwrap();
     while server.ask(move |net| net.queued(id)) != Some(6) {}

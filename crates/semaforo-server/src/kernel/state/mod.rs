@@ -3,7 +3,9 @@
 //! Beside what is journaled it has an overlay of what is not: the holds and loans of connections, and
 //! the lines of those who wait. The overlay is empty after a recovery, and [`State::dump`] leaves it out.
 
-use std::io;
+mod dump;
+mod holdings;
+
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -14,10 +16,10 @@ use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
 use super::command::{ConnectionKey, Settings, Wish};
 use super::event::Event;
-use super::gate::{Gate, Give};
+use super::gate::Gate;
 use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
-use super::session::{Belongings, Kept, Owner, Session, SessionId, insert_sorted, remove_sorted};
+use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
 use super::waits::Line;
 
@@ -216,81 +218,6 @@ impl State {
         Ok(())
     }
 
-    /// The events that make this state, without its overlay, out of nothing. The same states give the same bytes.
-    ///
-    /// # Errors
-    /// Those of the sink.
-    pub fn dump(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        let mut buffer = Vec::new();
-        let mut emit = |event: Event<'_>| {
-            buffer.clear();
-            event.encode(&mut buffer);
-            sink(&buffer)
-        };
-        emit(Event::FencesReserved { below: self.reserved_fences })?;
-        for (place, session) in self.sessions() {
-            let (id, ttl) = (session.id.0, session.ttl);
-            emit(Event::SessionOpened { place, id, ttl, label: &session.label })?;
-            if session.acked > 0 {
-                emit(Event::OutcomesAcknowledged { session: place, upto: session.acked })?;
-            }
-            for (seq, Kept { digest, answer }) in &session.kept {
-                let (seq, digest, answer) = (*seq, *digest, answer.clone());
-                emit(Event::OutcomeKept { session: place, seq, digest, answer })?;
-            }
-        }
-        let mut barriers = Vec::new();
-        for (place, object) in self.objects() {
-            match &object.body {
-                Body::Gate(gate) => {
-                    let Some((settings, count)) = gate.settings() else { continue };
-                    emit(Event::Created { place, name: &object.name, settings, next: 0 })?;
-                    if let Some(count) = count {
-                        emit(Event::Counted { place, count })?;
-                    }
-                }
-                Body::Barrier(barrier) => barriers.push((&object.name, barrier)),
-                Body::Queue(messages) => {
-                    let settings = Settings::Queue { capacity: messages.capacity };
-                    let next = messages.next;
-                    emit(Event::Created { place, name: &object.name, settings, next })?;
-                    for (message, session) in messages.journaled() {
-                        let taken = u32::from(session.is_some());
-                        emit(Event::Put {
-                            place,
-                            number: message.number,
-                            priority: message.priority,
-                            due: message.due,
-                            deliveries: message.deliveries - taken,
-                            payload: &message.payload,
-                        })?;
-                        if let Some(session) = session {
-                            let (number, priority) = (message.number, message.priority);
-                            emit(Event::Taken { place, number, priority, by: Some(session) })?;
-                        }
-                    }
-                }
-            }
-        }
-        barriers.sort_unstable_by_key(|(name, _)| *name);
-        for (name, Barrier { parties, generation, broken }) in barriers {
-            let (parties, generation) = (*parties, *generation);
-            emit(Event::BarrierOpened { name, parties, generation })?;
-            if *broken {
-                emit(Event::BarrierBroken { name })?;
-            }
-        }
-        for (session, Session { belongings, .. }) in self.sessions() {
-            for fence in belongings.holds() {
-                let Some(hold) = self.holds.get(fence) else { continue };
-                let Some(object) = self.object(hold.place) else { continue };
-                let (fence, kind, name, wish) = (*fence, object.kind, &*object.name, hold.wish);
-                emit(Event::Granted { session, fence, kind, name, wish })?;
-            }
-        }
-        Ok(())
-    }
-
     /// How many objects there are.
     #[must_use]
     pub fn object_count(&self) -> usize {
@@ -301,11 +228,6 @@ impl State {
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
-    }
-
-    /// How many holds there are.
-    pub(super) fn hold_count(&self) -> usize {
-        self.holds.len()
     }
 
     /// All objects, the created ones first.
@@ -488,17 +410,6 @@ impl State {
         Ok(())
     }
 
-    /// Releases all that somebody has had who is no more.
-    pub(super) fn give_up(&mut self, belongings: &Belongings) -> Result<(), BadEvent> {
-        for fence in belongings.holds() {
-            self.release(*fence, 0)?;
-        }
-        for (queue, number) in belongings.messages() {
-            self.queue_mut(*queue)?.give_back(*number, None);
-        }
-        Ok(())
-    }
-
     pub(super) fn connection(&self, key: ConnectionKey) -> Option<&Connection> {
         self.connections.get(&key)
     }
@@ -526,138 +437,12 @@ impl State {
         }
     }
 
-    pub(super) fn belongings(&self, owner: Owner) -> Option<&Belongings> {
-        match owner {
-            Owner::Connection(key) => self.connections.get(&key).map(|other| &other.belongings),
-            Owner::Session(place) => self.session(place).map(|session| &session.belongings),
-        }
-    }
-
-    fn belongings_mut(&mut self, owner: Owner) -> Result<&mut Belongings, BadEvent> {
-        Ok(match owner {
-            Owner::Connection(key) => &mut self.connections.entry(key).or_default().belongings,
-            Owner::Session(place) => &mut self.session_at(place)?.belongings,
-        })
-    }
-
     /// A fence must have been reserved before it is given out.
     fn reserved(&self, fence: u64) -> Result<(), BadEvent> {
         if fence < self.reserved_fences {
             return Ok(());
         }
         Err(BadEvent::new(format!("{fence} was not reserved")))
-    }
-
-    pub(super) fn hold(&self, fence: u64) -> Option<Hold> {
-        self.holds.get(&fence).copied()
-    }
-
-    /// Makes somebody a holder.
-    pub(super) fn grant(
-        &mut self,
-        owner: Owner,
-        fence: u64,
-        place: u32,
-        wish: Wish,
-    ) -> Result<(), BadEvent> {
-        if let Owner::Session(session) = owner {
-            self.session_at(session)?;
-        }
-        if self.holds.contains_key(&fence) {
-            return Err(BadEvent::new(format!("fence {fence} was given out already")));
-        }
-        self.gate_mut(place)?.hold(wish)?;
-        if let Some(object) = self.object_mut(place) {
-            insert_sorted(&mut object.holders, fence);
-        }
-        self.holds.insert(fence, Hold { place, owner, wish });
-        self.belongings_mut(owner)?.add_hold(fence);
-        Ok(())
-    }
-
-    /// Ends a hold, or makes it smaller if fewer permits than it has, and more than none, are given.
-    pub(super) fn release(&mut self, fence: u64, permits: u32) -> Result<Give, BadEvent> {
-        let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
-        let hold = self.holds.get_mut(&fence).ok_or_else(no_hold)?;
-        let Hold { place, owner, wish } = *hold;
-        if let Wish::Permits(held) = wish
-            && permits > held
-        {
-            return Err(BadEvent::new(format!("{fence} holds fewer than {permits} permits")));
-        }
-        if let Wish::Permits(held) = wish
-            && permits > 0
-            && permits < held
-        {
-            hold.wish = Wish::Permits(held - permits);
-            let give = Give::Permits(permits);
-            self.gate_mut(place)?.give(give)?;
-            return Ok(give);
-        }
-        self.holds.remove(&fence);
-        match owner {
-            Owner::Connection(key) => {
-                if let Some(connection) = self.connections.get_mut(&key) {
-                    connection.belongings.remove_hold(fence);
-                }
-            }
-            Owner::Session(place) => self.session_at(place)?.belongings.remove_hold(fence),
-        }
-        if let Some(object) = self.object_mut(place) {
-            remove_sorted(&mut object.holders, &fence);
-        }
-        let give = Give::back(wish);
-        self.gate_mut(place)?.give(give)?;
-        self.vanish(place);
-        Ok(give)
-    }
-
-    /// Turns a writer into a reader or the other way round.
-    pub(super) fn convert(&mut self, fence: u64, into: u64, wish: Wish) -> Result<(), BadEvent> {
-        let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
-        let Hold { place, owner, wish: before } = self.holds.remove(&fence).ok_or_else(no_hold)?;
-        let give = match (before, wish) {
-            (Wish::Write, Wish::Read) => Give::Downgrade,
-            (Wish::Read, Wish::Write) => Give::Upgrade,
-            _ => return Err(BadEvent::new(format!("{before:?} became {wish:?}"))),
-        };
-        if self.holds.insert(into, Hold { place, owner, wish }).is_some() {
-            return Err(BadEvent::new(format!("fence {into} was given out already")));
-        }
-        let belongings = self.belongings_mut(owner)?;
-        belongings.remove_hold(fence);
-        belongings.add_hold(into);
-        if let Some(object) = self.object_mut(place) {
-            remove_sorted(&mut object.holders, &fence);
-            insert_sorted(&mut object.holders, into);
-        }
-        self.gate_mut(place)?.give(give)
-    }
-
-    /// Gives a message to somebody until it is acknowledged.
-    pub(super) fn lend(
-        &mut self,
-        place: u32,
-        number: u64,
-        priority: i32,
-        owner: Owner,
-    ) -> Result<(), BadEvent> {
-        if let Owner::Session(session) = owner {
-            self.session_at(session)?;
-        }
-        let lent = self.queue_mut(place)?.lend(number, priority, owner).is_some();
-        if !lent {
-            return Err(no_message(number));
-        }
-        self.belongings_mut(owner)?.add_message(place, number);
-        Ok(())
-    }
-
-    /// Takes a message off its borrower's list.
-    pub(super) fn take_loan(&mut self, place: u32, number: u64) -> Result<(), BadEvent> {
-        let owner = self.queue_mut(place)?.borrower(number).ok_or_else(|| no_message(number))?;
-        self.belongings_mut(owner)?.remove_message(place, number);
-        Ok(())
     }
 }
 

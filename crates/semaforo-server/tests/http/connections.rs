@@ -1,11 +1,9 @@
 //! HTTP over real sockets: order, waiting, clients that leave or dawdle, and a full server.
 
-mod http_support;
-
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use http_support::{LONG, Server};
+use crate::http_support::{LONG, Server};
 use semaforo_server::server::http::{Options, RESERVED, Times};
 
 #[test]

@@ -1,21 +1,19 @@
 //! The two examples of the connection layer, spoken to over a socket.
 
 #[allow(dead_code, unreachable_pub, reason = "its main function is not ours")]
-#[path = "../examples/echo_raw.rs"]
+#[path = "../../examples/echo_raw.rs"]
 mod echo_raw;
 
 #[allow(dead_code, unreachable_pub, reason = "its main function is not ours")]
-#[path = "../examples/echo_json.rs"]
+#[path = "../../examples/echo_json.rs"]
 mod echo_json;
-
-mod net_support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use net_support::{LONG, read_all, read_exactly};
+use crate::net_support::{LONG, read_all, read_exactly};
 use semaforo_server::net::{self, Connections, Service, Waker};
 
 struct Example {

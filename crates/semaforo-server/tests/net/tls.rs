@@ -1,13 +1,11 @@
 //! The connection layer with TLS.
 
-mod net_support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use net_support::{Options, Server, exchange, read_exactly};
+use crate::net_support::{Options, Server, exchange, read_exactly};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use semaforo_server::net::tls::{TlsError, server_config};
@@ -37,7 +35,7 @@ fn shake_hands(stream: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
 
 #[test]
 fn echoes_through_tls_small_and_large() {
-    let server = Server::start(tls(), net_support::echo);
+    let server = Server::start(tls(), crate::net_support::echo);
     let (stream, id) = server.connect_seen();
     let mut stream = shake_hands(stream);
     assert_eq!(exchange(&mut stream, b"hello"), b"hello");
@@ -66,17 +64,17 @@ fn a_slow_reader_of_tls_catches_up() {
     let (stream, id) = server.connect_seen();
     let mut stream = shake_hands(stream);
     stream.write_all(b"x").unwrap();
-    server.wait(|seen| matches!(seen, net_support::Seen::Congested(_, true)).then_some(()));
+    server.wait(|seen| matches!(seen, crate::net_support::Seen::Congested(_, true)).then_some(()));
     let accepted = server.ask(move |net| net.accepted(id)).unwrap();
     assert!(accepted < SIZE as u64);
     let expected: Vec<u8> = (0..SIZE).map(|n| (n % 253) as u8).collect();
     assert!(read_exactly(&mut stream, SIZE) == expected);
-    server.wait(|seen| matches!(seen, net_support::Seen::Congested(_, false)).then_some(()));
+    server.wait(|seen| matches!(seen, crate::net_support::Seen::Congested(_, false)).then_some(()));
 }
 
 #[test]
 fn who_does_not_speak_tls_is_closed() {
-    let server = Server::start(tls(), net_support::echo);
+    let server = Server::start(tls(), crate::net_support::echo);
     let (mut stream, id) = server.connect_seen();
     stream.write_all(b"{\"Method\":\"PING\"}{\"Method\":\"PING\"}").unwrap();
     assert_eq!(server.wait_closed(id).reason, Reason::Tls);
@@ -87,7 +85,7 @@ fn who_does_not_speak_tls_is_closed() {
 
 #[test]
 fn a_connection_that_ends_within_the_handshake_is_let_go() {
-    let server = Server::start(tls(), net_support::echo);
+    let server = Server::start(tls(), crate::net_support::echo);
     let (mut stream, id) = server.connect_seen();
     // The beginning of a handshake record.
     stream.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();

@@ -1,12 +1,10 @@
 //! The connection layer with many connections, at its limit, and when it stops.
 
-mod net_support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use net_support::{LONG, Options, Server, exchange, read_all, read_exactly};
+use crate::net_support::{LONG, Options, Server, exchange, read_all, read_exactly};
 use semaforo_server::net::{Limits, Reason, raise_open_files};
 
 #[test]
@@ -30,7 +28,7 @@ fn a_thousand_connections_each_get_their_own() {
 #[test]
 fn at_the_limit_newcomers_wait_and_are_served_when_one_leaves() {
     let limits = Limits { connections: 3, ..Limits::default() };
-    let server = Server::start(Options { limits, ..Options::default() }, net_support::echo);
+    let server = Server::start(Options { limits, ..Options::default() }, crate::net_support::echo);
     let mut inside: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
     for stream in &mut inside {
         assert_eq!(exchange(stream, b"in"), b"in");

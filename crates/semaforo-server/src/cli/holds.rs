@@ -1,0 +1,175 @@
+//! Acquiring, releasing and checking by hand, in a session that outlives the command: what locks, reader-writer
+//! locks and semaphores have in common.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::context::{Context, Interrupt};
+use super::duration;
+use super::process::lifetime;
+use crate::client::{Client, Error, Raw, Reply};
+
+/// Something that is acquired.
+#[derive(Args, Debug)]
+#[group(id = "acquired")]
+pub(super) struct Acquire {
+    /// Its name
+    pub(super) name: String,
+    /// The session that is to hold it, of `session open` or an earlier acquire; otherwise one is opened and printed
+    #[arg(long, value_name = "S")]
+    session: Option<String>,
+    /// How long the opened session lives, unless it is kept alive with `session keepalive`
+    #[arg(long, value_name = "DURATION", value_parser = duration::time_to_live, default_value = "60s", conflicts_with = "session")]
+    ttl: Duration,
+    /// How long to wait; 0s: now or not at all
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    timeout: Option<Duration>,
+}
+
+/// Something that is held.
+#[derive(Args, Debug)]
+#[group(id = "held")]
+pub(super) struct Held {
+    /// Its name
+    pub(super) name: String,
+    /// The session that holds it
+    #[arg(long, value_name = "S", env = "SEMAFORO_SESSION", hide_env_values = true)]
+    session: String,
+    /// Which hold; may be left out if the session has only one of it
+    #[arg(long, value_name = "F")]
+    fence: Option<u64>,
+}
+
+/// A hold that may exist.
+#[derive(Args, Debug)]
+#[group(id = "checked")]
+pub(super) struct Check {
+    /// Its name
+    pub(super) name: String,
+    /// The hold
+    #[arg(long, value_name = "F")]
+    pub(super) fence: u64,
+}
+
+impl Acquire {
+    /// Acquires, and prints the session and the fence.
+    pub(super) fn run(
+        self,
+        context: &Context,
+        path: &str,
+        headers: &[(&str, String)],
+    ) -> Result<()> {
+        match &self.session {
+            Some(session) => self.in_session(context, session, path, headers),
+            None => self.in_new_session(context, path, headers),
+        }
+    }
+
+    fn request(&self, client: &Client, path: &str, headers: &[(&str, String)]) -> Raw {
+        let mut request = client.request("ACQUIRE", path);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        match self.timeout {
+            Some(timeout) => request.timeout(timeout),
+            None => request,
+        }
+    }
+
+    /// The client's own session: it looks after it while it waits, and then leaves it behind.
+    fn in_new_session(
+        &self,
+        context: &Context,
+        path: &str,
+        headers: &[(&str, String)],
+    ) -> Result<()> {
+        let client = context.connection.open(self.ttl)?;
+        let interrupt = Interrupt::watch()?;
+        let request = self.request(&client, path, headers).in_session();
+        let result = request.send().cancel_on(&interrupt.token()).wait();
+        let mut reply = match result {
+            Ok(reply) => reply,
+            Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
+        };
+        let session = match lifetime::session(&client) {
+            Ok(session) => session,
+            Err(error) => {
+                let _ = client.close().wait();
+                return Err(error);
+            }
+        };
+        // The time to live counts from here.
+        let renewed = client.request("KEEPALIVE", "/sessions").header("session", &*session).wait();
+        reply.headers.insert(0, ("session".to_owned(), session));
+        if let Err(error) = renewed.map_err(anyhow::Error::from).and_then(|_| {
+            // If nobody learns of it, nobody can release it.
+            context.output.answer(&reply)
+        }) {
+            let _ = client.close().wait();
+            return Err(error);
+        }
+        // A client that is dropped ends its session.
+        std::mem::forget(client);
+        Ok(())
+    }
+
+    /// Somebody else's session, which must not end while this waits.
+    fn in_session(
+        &self,
+        context: &Context,
+        session: &str,
+        path: &str,
+        headers: &[(&str, String)],
+    ) -> Result<()> {
+        let client = context.open()?;
+        let keep_alive =
+            || client.request("KEEPALIVE", "/sessions").header("session", session).wait();
+        let ttl = match keep_alive() {
+            Ok(reply) => time_to_live(&reply),
+            Err(error) => return context.settle(client, Err(error), None),
+        };
+        let interrupt = Interrupt::watch()?;
+        let request = self.request(&client, path, headers).header("session", session).send();
+        let request = request.cancel_on(&interrupt.token());
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(request.wait()));
+        let result = loop {
+            match receiver.recv_timeout(ttl / 3) {
+                Ok(result) => break result,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let _ = keep_alive();
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break Err(Error::Disconnected),
+            }
+        };
+        let reply = context.settle(client, result, Some(&interrupt))?;
+        context.output.answer(&reply)
+    }
+}
+
+fn time_to_live(reply: &Reply) -> Duration {
+    let ttl = reply.header("ttl").and_then(|ttl| ttl.parse().ok());
+    Duration::from_millis(ttl.unwrap_or(crate::server::limits::DEFAULT_TTL))
+}
+
+impl Held {
+    /// Does something with the hold.
+    pub(super) fn request(&self, client: &Client, method: &str, path: String) -> Raw {
+        let request = client.request(method, path).header("session", &*self.session);
+        match self.fence {
+            Some(fence) => request.header("fence", fence),
+            None => request,
+        }
+    }
+}
+
+impl Check {
+    /// Whether the hold exists: the exit status tells.
+    pub(super) fn run(&self, context: &Context, path: String) -> Result<()> {
+        context.ask(|client| client.request("CHECK", path).header("fence", self.fence))
+    }
+}

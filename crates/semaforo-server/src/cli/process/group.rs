@@ -1,0 +1,161 @@
+//! A process group: a child and whatever it starts.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process_group,
+    test_kill_process_group, waitpid,
+};
+
+use super::orders;
+use super::terminal::Terminal;
+
+/// A process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::cli) struct Group(Pid);
+
+impl Group {
+    pub(super) fn of_number(number: i32) -> Option<Self> {
+        // 0 and 1 are not groups of children, but everybody's.
+        Pid::from_raw(number).filter(|_| number > 1).map(Self)
+    }
+
+    /// Starts a command as the leader of a new group, which dies with the calling thread.
+    ///
+    /// `guardian`, the pipe to the guardian, is told about the group before the command begins. `terminal`: with
+    /// whether the group is to have it.
+    pub(in crate::cli) fn start(
+        command: &mut Command,
+        guardian: Option<BorrowedFd<'_>>,
+        terminal: Option<(&Terminal, bool)>,
+    ) -> io::Result<(Self, Child)> {
+        let parent = getpid();
+        let guardian = guardian.map(|pipe| pipe.as_raw_fd());
+        let turn = terminal.map(|(terminal, to_child)| terminal.turn(to_child));
+        // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing and takes no locks.
+        // The descriptors are open when it runs, since this function has borrowed them, and it is not run again.
+        unsafe {
+            command.process_group(0).pre_exec(move || {
+                let own = getpid();
+                die_with_parent(parent)?;
+                if let Some(pipe) = guardian {
+                    orders::announce(BorrowedFd::borrow_raw(pipe), own);
+                }
+                turn.map_or(Ok(()), |turn| turn.take(own))
+            });
+        }
+        let child = command.spawn()?;
+        let group = i32::try_from(child.id()).ok().and_then(Self::of_number);
+        Ok((group.ok_or(io::ErrorKind::NotFound)?, child))
+    }
+
+    pub(in crate::cli) const fn leader(self) -> Pid {
+        self.0
+    }
+
+    /// Blocks until the leader has ended, or was stopped.
+    pub(in crate::cli) fn wait(self) -> io::Result<WaitStatus> {
+        loop {
+            match waitpid(Some(self.0), WaitOptions::UNTRACED) {
+                Ok(Some((_, status))) => return Ok(status),
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    pub(in crate::cli) fn send(self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // It may be gone already, which is what most signals are about.
+            let _ = kill_process_group(self.0, signal);
+        }
+    }
+
+    /// Asks all of it to end. Who is stopped has to go on for that.
+    pub(in crate::cli) fn terminate(self) {
+        self.send(Signal::TERM.as_raw());
+        self.send(Signal::CONT.as_raw());
+    }
+
+    /// Ends all of it.
+    pub(in crate::cli) fn kill(self) {
+        self.send(Signal::KILL.as_raw());
+    }
+
+    /// Whether nobody of it runs any more.
+    pub(in crate::cli) fn is_gone(self) -> bool {
+        // Those that have ended, but whose end nobody has looked at, count as members. If their parent never looks,
+        // the group never vanishes: then only the states of all processes tell.
+        test_kill_process_group(self.0).is_err() || !runs(self.0.as_raw_pid()).unwrap_or(true)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_parent(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before that.
+    if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(parent: Pid) -> io::Result<()> {
+    if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// Whether any process of a group runs, or waits, or is stopped; none if the system does not say.
+fn runs(group: i32) -> Option<bool> {
+    let mut found = false;
+    for entry in std::fs::read_dir("/proc").ok()? {
+        let name = entry.ok()?.file_name();
+        let Some(number) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
+        else {
+            continue;
+        };
+        // It may have vanished meanwhile.
+        let Ok(status) = std::fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
+        found |= state_and_group(&status)
+            .is_some_and(|(state, of)| of == group && !matches!(state, 'Z' | 'X'));
+    }
+    Some(found)
+}
+
+/// The third and the fifth word of a process's status. The second, its name, may contain anything.
+fn state_and_group(status: &str) -> Option<(char, i32)> {
+    let mut words = status.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = words.next()?.chars().next()?;
+    Some((state, words.nth(1)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    #[test]
+    fn a_status_whose_name_is_a_trap() {
+        let status = "17 (a) R 1 2 (b) S 4 1234 1234 0 -1 4194560";
+        assert_eq!(state_and_group(status), Some(('S', 1234)));
+        assert_eq!(state_and_group(""), None);
+        assert_eq!(state_and_group("17 (a) Z"), None);
+    }
+
+    #[test]
+    fn a_group_is_gone_when_nobody_of_it_runs() {
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(Stdio::null());
+        let (group, child) = Group::start(&mut command, None, None).unwrap();
+        assert!(!group.is_gone());
+        group.kill();
+        // Nobody has looked at its end yet, so that the group is still there.
+        while !group.is_gone() {
+            std::thread::yield_now();
+        }
+        assert!(test_kill_process_group(group.leader()).is_ok());
+        assert_eq!(group.wait().unwrap().terminating_signal(), Some(9));
+        assert!(test_kill_process_group(group.leader()).is_err());
+        drop(child);
+    }
+}

@@ -1,0 +1,18 @@
+//! Processes: the children of `run` and `work`, and what watches over them.
+//!
+//! A child is the leader of a process group of its own, so that signals reach whatever it starts. It must not outlive
+//! the hold that it runs under, whatever dies first:
+//!
+//! | what happens | who ends the child |
+//! |---|---|
+//! | the session is lost, or about to be | the client ([`Lifetime`](lifetime::Lifetime)) |
+//! | the client is stopped, or hangs, until the session is about to be lost | the [guardian] |
+//! | the client is killed | the guardian, and the kernel: the child asked for a signal at its parent's death |
+//! | the client and its guardian are killed | the kernel |
+
+pub(super) mod group;
+pub(super) mod guardian;
+pub(super) mod lifetime;
+pub(super) mod orders;
+pub(super) mod signals;
+pub(super) mod terminal;

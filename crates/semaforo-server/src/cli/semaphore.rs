@@ -1,0 +1,81 @@
+//! `semaforo semaphore`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use super::context::Context;
+use super::holds::{Acquire, Check, Held};
+use super::show;
+
+/// Makes a semaphore, acquires and releases its permits by hand; `run --semaphore` does all of that
+#[derive(Debug, Subcommand)]
+pub(super) enum Semaphore {
+    /// Makes a semaphore; again with the same number: nothing happens
+    Create {
+        /// Its name
+        name: String,
+        /// How many permits it has
+        #[arg(long, value_name = "N")]
+        permits: u32,
+    },
+    /// Acquires permits; prints session=... and fence=... for a shell to evaluate
+    Acquire {
+        #[command(flatten)]
+        acquire: Acquire,
+        /// How many
+        #[arg(long, value_name = "U", default_value_t = 1)]
+        units: u32,
+    },
+    /// Gives permits back
+    Release {
+        #[command(flatten)]
+        held: Held,
+        /// How many [default: all of the hold]
+        #[arg(long, value_name = "U")]
+        units: Option<u32>,
+    },
+    /// Whether a hold exists: exit status 0 if it does, 1 if it is over
+    Check(Check),
+    /// Shows who holds permits, and who waits
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Deletes it; holds of it end
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+fn path(name: &str) -> String {
+    format!("/semaphores/{name}")
+}
+
+impl Semaphore {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
+        match self {
+            Self::Create { name, permits } => context
+                .ask(|client| client.request("CREATE", path(&name)).header("permits", permits))?,
+            Self::Acquire { acquire, units } => {
+                let path = path(&acquire.name);
+                acquire.run(context, &path, &[("permits", units.to_string())])?;
+            }
+            Self::Release { held, units } => context.ask(|client| {
+                let request = held.request(client, "RELEASE", path(&held.name));
+                match units {
+                    Some(units) => request.header("permits", units),
+                    None => request,
+                }
+            })?,
+            Self::Check(check) => check.run(context, path(&check.name))?,
+            Self::Show { name } => show::object(context, &path(&name))?,
+            Self::Delete { name } => {
+                context.ask(|client| client.request("DELETE", path(&name)))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,141 @@
+//! Those who take messages, one command each at a time.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+use semaforo::CancelSource;
+
+use super::Work;
+use crate::cli::output::Output;
+use crate::cli::process::group::Group;
+use crate::cli::process::guardian::Guardian;
+use crate::cli::process::orders::Orders;
+use crate::client::{Client, Delivery, Error};
+
+/// What all of the crew share.
+#[derive(Debug)]
+pub(super) struct Crew {
+    pub(super) work: Work,
+    pub(super) output: Output,
+    pub(super) client: Client,
+    stop: CancelSource,
+    /// Commands are terminated, so that a failure is nobody's fault.
+    terminates: AtomicBool,
+    taken: AtomicU64,
+    running: Mutex<Running>,
+}
+
+/// The commands that run.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) groups: HashSet<Group>,
+    pub(super) guardian: Option<Guardian>,
+}
+
+impl Crew {
+    pub(super) fn new(work: Work, output: Output, client: Client, guardian: Guardian) -> Self {
+        let running = Running { groups: HashSet::new(), guardian: Some(guardian) };
+        Self {
+            work,
+            output,
+            client,
+            stop: CancelSource::new(),
+            terminates: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            running: Mutex::new(running),
+        }
+    }
+
+    pub(super) fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes messages until there is a reason not to.
+    pub(super) fn work(&self) -> Result<()> {
+        while let Some(delivery) = self.take()? {
+            self.handle(delivery)?;
+        }
+        Ok(())
+    }
+
+    fn take(&self) -> Result<Option<Delivery>> {
+        // One that is there would be granted all the same.
+        if self.stop.is_cancelled() {
+            return Ok(None);
+        }
+        if let Some(max) = self.work.max
+            && self.taken.fetch_add(1, Ordering::Relaxed) >= max
+        {
+            return Ok(None);
+        }
+        let queue = self.client.queue(&self.work.queue);
+        loop {
+            let mut call = queue.take_manual().cancel_on(&self.stop.token());
+            if let Some(idle) = self.work.idle_exit {
+                call = call.timeout(idle);
+            }
+            match call.wait() {
+                Ok(delivery) if self.stop.is_cancelled() => {
+                    // It was granted, and somebody else may want it.
+                    let _ = delivery.give_back().wait();
+                    return Ok(None);
+                }
+                Ok(delivery) => return Ok(Some(delivery)),
+                Err(Error::Cancelled | Error::SessionLost) => return Ok(None),
+                // As long as a command runs, its message may come back.
+                Err(Error::TimedOut) if !self.running().groups.is_empty() => {}
+                Err(Error::TimedOut) => return Ok(None),
+                Err(error) => return Err(anyhow!(error).context("cannot take a message")),
+            }
+        }
+    }
+
+    /// No more messages are taken.
+    pub(super) fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// And the commands that run are asked to end.
+    pub(super) fn terminate(&self) {
+        self.stop();
+        let running = self.running();
+        self.terminates.store(true, Ordering::SeqCst);
+        for group in &running.groups {
+            group.terminate();
+        }
+    }
+
+    /// And ended.
+    pub(super) fn kill(&self) {
+        for group in &self.running().groups {
+            group.kill();
+        }
+    }
+
+    pub(super) fn is_terminating(&self) -> bool {
+        self.terminates.load(Ordering::SeqCst)
+    }
+
+    /// The session lives until then for sure.
+    pub(super) fn renewed(&self, orders: &Orders, ends: Instant) {
+        let mut running = self.running();
+        let Running { groups, guardian: Some(guardian) } = &mut *running else { return };
+        if !guardian.is_on_guard()
+            && let Ok(mut another) = Guardian::start(orders)
+        {
+            for group in groups.iter() {
+                another.began(*group);
+            }
+            *guardian = another;
+        }
+        guardian.until(ends);
+    }
+
+    /// Nobody runs any more: the guardian can go.
+    pub(super) fn dismiss(&self) -> Option<Guardian> {
+        self.running().guardian.take()
+    }
+}

@@ -1,0 +1,168 @@
+//! What becomes of one message.
+
+use std::io::Write;
+use std::process::ChildStdin;
+use std::thread;
+
+use anyhow::Result;
+use rustix::process::WaitStatus;
+use serde_json::json;
+
+use super::crew::Crew;
+use crate::cli::exit::{not_started, say};
+use crate::cli::process::group::Group;
+use crate::cli::queue;
+use crate::client::{Delivery, Error};
+
+/// A pipe takes at least so much before anybody reads.
+const FITS_INTO_PIPE: usize = 4096;
+
+impl Crew {
+    /// Runs the command for a message, and says to the queue what came of it.
+    pub(super) fn handle(&self, delivery: Delivery) -> Result<()> {
+        let limit = self.work.max_deliveries;
+        if limit.is_some_and(|limit| delivery.deliveries > limit) {
+            // Whoever had it before died of it, or with it.
+            return self.give_up(delivery, "was delivered too often");
+        }
+        let status = match self.run(&delivery) {
+            Ok(status) => status,
+            Err(error) => {
+                let _ = delivery.give_back().wait();
+                return Err(error);
+            }
+        };
+        if status.exit_status() == Some(0) {
+            return self.finish(delivery, status);
+        }
+        if self.is_terminating() {
+            return self.give_back(delivery, status, false);
+        }
+        if limit.is_some_and(|limit| delivery.deliveries >= limit) {
+            return self.give_up(delivery, &describe(status));
+        }
+        self.give_back(delivery, status, true)
+    }
+
+    /// Blocks until the command has ended.
+    fn run(&self, delivery: &Delivery) -> Result<WaitStatus> {
+        let mut command = self.work.command();
+        command
+            .env("SEMAFORO_QUEUE", &self.work.queue)
+            .env("SEMAFORO_MESSAGE", delivery.number.to_string())
+            .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());
+        let (group, input) = {
+            let mut running = self.running();
+            let guardian = running.guardian.as_ref().map(|guardian| guardian.pipe());
+            let (group, mut child) = Group::start(&mut command, guardian, None)
+                .map_err(|error| not_started(&command, &error))?;
+            running.groups.insert(group);
+            // Terminated between being taken and being started: everybody else has been told already.
+            if self.is_terminating() {
+                group.terminate();
+            }
+            (group, child.stdin.take())
+        };
+        if let Some(input) = input {
+            feed(input, queue::text(delivery, self.work.raw));
+        }
+        let status = loop {
+            match group.wait() {
+                Ok(status) if status.stopped() => {}
+                ended => break ended,
+            }
+        };
+        let mut running = self.running();
+        running.groups.remove(&group);
+        if let Some(guardian) = &mut running.guardian {
+            guardian.ended(group);
+        }
+        Ok(status?)
+    }
+
+    fn finish(&self, delivery: Delivery, status: WaitStatus) -> Result<()> {
+        let (number, deliveries) = (delivery.number, delivery.deliveries);
+        match delivery.ack().wait() {
+            Ok(()) => self.tell(number, deliveries, "acknowledged", Some(status)),
+            Err(error) => {
+                say(&format!("message {number} is done, and may be delivered again: {error}"));
+                self.tell(number, deliveries, "unknown", Some(status))
+            }
+        }
+    }
+
+    fn give_back(&self, delivery: Delivery, status: WaitStatus, rests: bool) -> Result<()> {
+        let (number, deliveries) = (delivery.number, delivery.deliveries);
+        let returned = if rests && !self.work.retry_delay.is_zero() {
+            delivery.give_back_after(self.work.retry_delay)
+        } else {
+            delivery.give_back()
+        };
+        // If it cannot be said, the session is lost, and the message returns for that reason.
+        let _ = returned.wait();
+        say(&format!(
+            "message {number} (delivery {deliveries}): {}; it is returned",
+            describe(status)
+        ));
+        self.tell(number, deliveries, "returned", Some(status))
+    }
+
+    fn give_up(&self, delivery: Delivery, reason: &str) -> Result<()> {
+        let (number, deliveries) = (delivery.number, delivery.deliveries);
+        if let Some(dead) = &self.work.dead
+            && let Err(error) = self.client.queue(dead).put(&*delivery.payload).wait()
+        {
+            say(&format!("message {number} cannot be put into {dead:?}: {error}"));
+            let _ = delivery.give_back_after(self.work.retry_delay).wait();
+            return Ok(());
+        }
+        if let Err(error @ (Error::Gone(_) | Error::SessionLost)) = delivery.ack().wait() {
+            say(&format!("message {number} is given up, and may be delivered again: {error}"));
+        }
+        let fate = match &self.work.dead {
+            Some(dead) => format!("it is in queue {dead} now"),
+            None => "it is dropped".to_owned(),
+        };
+        say(&format!("message {number} (delivery {deliveries}): {reason}; {fate}"));
+        self.tell(number, deliveries, "dead", None)
+    }
+
+    /// For programs: a line about each message.
+    fn tell(
+        &self,
+        message: u64,
+        deliveries: u64,
+        outcome: &str,
+        status: Option<WaitStatus>,
+    ) -> Result<()> {
+        if !self.output.json {
+            return Ok(());
+        }
+        let mut object = json!({"message": message, "deliveries": deliveries, "outcome": outcome});
+        if let Some(code) = status.and_then(WaitStatus::exit_status) {
+            object["exit"] = code.into();
+        }
+        if let Some(signal) = status.and_then(WaitStatus::terminating_signal) {
+            object["signal"] = signal.into();
+        }
+        self.output.line(&object.to_string())
+    }
+}
+
+/// Writes the message for a command that reads it, or does not.
+fn feed(mut input: ChildStdin, mut text: String) {
+    text.push('\n');
+    if text.len() <= FITS_INTO_PIPE {
+        let _ = input.write_all(text.as_bytes());
+    } else {
+        thread::spawn(move || input.write_all(text.as_bytes()));
+    }
+}
+
+fn describe(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("the command exited with {code}"),
+        (None, Some(signal)) => format!("the command died of signal {signal}"),
+        (None, None) => "the command ended".to_owned(),
+    }
+}

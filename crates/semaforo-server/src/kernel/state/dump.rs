@@ -1,0 +1,85 @@
+//! The events that make a state out of nothing.
+
+use std::io;
+
+use super::super::command::Settings;
+use super::super::event::Event;
+use super::super::session::{Kept, Session};
+use super::{Barrier, Body, State};
+
+impl State {
+    /// The events that make this state, without its overlay, out of nothing. The same states give the same bytes.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn dump(&self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut emit = |event: Event<'_>| {
+            buffer.clear();
+            event.encode(&mut buffer);
+            sink(&buffer)
+        };
+        emit(Event::FencesReserved { below: self.reserved_fences })?;
+        for (place, session) in self.sessions() {
+            let (id, ttl) = (session.id.0, session.ttl);
+            emit(Event::SessionOpened { place, id, ttl, label: &session.label })?;
+            if session.acked > 0 {
+                emit(Event::OutcomesAcknowledged { session: place, upto: session.acked })?;
+            }
+            for (seq, Kept { digest, answer }) in &session.kept {
+                let (seq, digest, answer) = (*seq, *digest, answer.clone());
+                emit(Event::OutcomeKept { session: place, seq, digest, answer })?;
+            }
+        }
+        let mut barriers = Vec::new();
+        for (place, object) in self.objects() {
+            match &object.body {
+                Body::Gate(gate) => {
+                    let Some((settings, count)) = gate.settings() else { continue };
+                    emit(Event::Created { place, name: &object.name, settings, next: 0 })?;
+                    if let Some(count) = count {
+                        emit(Event::Counted { place, count })?;
+                    }
+                }
+                Body::Barrier(barrier) => barriers.push((&object.name, barrier)),
+                Body::Queue(messages) => {
+                    let settings = Settings::Queue { capacity: messages.capacity };
+                    let next = messages.next;
+                    emit(Event::Created { place, name: &object.name, settings, next })?;
+                    for (message, session) in messages.journaled() {
+                        let taken = u32::from(session.is_some());
+                        emit(Event::Put {
+                            place,
+                            number: message.number,
+                            priority: message.priority,
+                            due: message.due,
+                            deliveries: message.deliveries - taken,
+                            payload: &message.payload,
+                        })?;
+                        if let Some(session) = session {
+                            let (number, priority) = (message.number, message.priority);
+                            emit(Event::Taken { place, number, priority, by: Some(session) })?;
+                        }
+                    }
+                }
+            }
+        }
+        barriers.sort_unstable_by_key(|(name, _)| *name);
+        for (name, Barrier { parties, generation, broken }) in barriers {
+            let (parties, generation) = (*parties, *generation);
+            emit(Event::BarrierOpened { name, parties, generation })?;
+            if *broken {
+                emit(Event::BarrierBroken { name })?;
+            }
+        }
+        for (session, Session { belongings, .. }) in self.sessions() {
+            for fence in belongings.holds() {
+                let Some(hold) = self.holds.get(fence) else { continue };
+                let Some(object) = self.object(hold.place) else { continue };
+                let (fence, kind, name, wish) = (*fence, object.kind, &*object.name, hold.wish);
+                emit(Event::Granted { session, fence, kind, name, wish })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! What is answered, and when it may leave.
+
+use std::io;
+use std::time::Instant;
+
+use super::Desk;
+use super::client::{Caller, Mark};
+use crate::kernel::{Answer, ConnectionKey, Content, Status};
+use crate::net::{ConnectionId, Connections};
+use crate::server::figures::Figures;
+use crate::server::limits::PUBLISHED_EVERY;
+use crate::server::render::{Json, payload, render};
+use crate::wire::write_answer;
+
+impl Desk {
+    /// Answers whoever asked.
+    pub(super) fn respond(
+        &mut self,
+        net: &mut Connections,
+        caller: Caller,
+        name: Option<&str>,
+        answer: &Answer,
+    ) {
+        self.statuses.count(answer.status);
+        match (caller, &mut self.http) {
+            (Caller::Tcp(id), _) => self.append(net, id, name, answer),
+            (Caller::Http(ticket), Some(http)) => {
+                http.respond(ticket, answer, &|key| address(net, key));
+            }
+            (Caller::Http(_), None) => {}
+        }
+    }
+
+    /// Answers with a payload that is no answer of the kernel's.
+    pub(super) fn respond_with(
+        &mut self,
+        net: &mut Connections,
+        caller: Caller,
+        name: Option<&str>,
+        payload: &[u8],
+    ) {
+        self.statuses.count(Status::Done);
+        match (caller, &mut self.http) {
+            (Caller::Tcp(id), _) => {
+                write_answer(net.output(id), 200, name, [], Some(payload));
+                self.touch(id);
+            }
+            (Caller::Http(ticket), Some(http)) => http.respond_with(ticket, payload),
+            (Caller::Http(_), None) => {}
+        }
+    }
+
+    /// Appends an answer, and remembers what may have to come back.
+    pub(super) fn append(
+        &mut self,
+        net: &mut Connections,
+        id: ConnectionId,
+        request: Option<&str>,
+        answer: &Answer,
+    ) {
+        let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
+            return;
+        };
+        if !std::mem::replace(&mut client.touched, true) {
+            self.touched.push(id);
+        }
+        if let Content::Fragile(parcel) = &answer.content {
+            // A connection may be gone without our having been told: then it is as if nothing was ever sent.
+            let offset = net.queued(id).unwrap_or(u64::MAX);
+            client.parcels.push_back((offset, parcel.clone()));
+            client.addressed = true;
+        }
+        if let Content::View(_) = answer.content {
+            let payload = payload(answer, &|key| address(net, key));
+            let status = answer.status.number();
+            write_answer(net.output(id), status, request, [], payload.as_deref());
+        } else {
+            render(net.output(id), request, answer, &|_| String::new());
+        }
+    }
+
+    pub(super) fn touch(&mut self, id: ConnectionId) {
+        if let Some(client) = self.client(id)
+            && !std::mem::replace(&mut client.touched, true)
+        {
+            self.touched.push(id);
+        }
+    }
+
+    /// Appends the answers of those who had been waiting.
+    pub(super) fn deliver(&mut self, net: &mut Connections) {
+        if self.engine.out.answers.is_empty() {
+            return;
+        }
+        let mut answers = std::mem::take(&mut self.engine.out.answers);
+        for (origin, answer) in answers.drain(..) {
+            let caller = Caller::of(origin.connection);
+            let Caller::Tcp(id) = caller else {
+                self.respond(net, caller, None, &answer);
+                continue;
+            };
+            let Some(client) = self.client(id) else { continue };
+            let Some(waiting) = client.waiting.remove(&origin.ticket) else { continue };
+            if let Some(name) = &waiting.id
+                && client.tickets.get(name) == Some(&origin.ticket)
+            {
+                client.tickets.remove(name);
+            }
+            if client.in_order && client.waiting.is_empty() {
+                client.in_order = false;
+                net.resume(id);
+            }
+            self.respond(net, caller, waiting.id.as_deref(), &answer);
+        }
+        self.engine.out.answers = answers;
+    }
+
+    /// Lets answers go, as far as the journal is durable: messages first. Whether all could go.
+    pub(super) fn release(&mut self, net: &mut Connections) -> io::Result<bool> {
+        let position = self.engine.submit()?;
+        if std::mem::take(&mut self.returned) {
+            for mark in &mut self.marks {
+                mark.position = position;
+            }
+        }
+        for id in self.touched.drain(..) {
+            let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
+            let Some(client) = client.filter(|client| client.id == id) else { continue };
+            client.touched = false;
+            let message = std::mem::take(&mut client.addressed);
+            if let Some(offset) = net.queued(id) {
+                self.marks.push_back(Mark { position, id, offset, message });
+            }
+        }
+        let durable = self.engine.durable()?;
+        let ready = self.marks.iter().take_while(|mark| mark.position <= durable).count();
+        let mut all_there = true;
+        for mark in self.marks.iter_mut().take(ready).filter(|mark| mark.message) {
+            mark.message = false;
+            net.flush_to(mark.id, mark.offset);
+            let client = self.clients.get_mut(mark.id.index()).and_then(Option::as_mut);
+            match (net.accepted(mark.id), client.filter(|client| client.id == mark.id)) {
+                (Some(accepted), Some(client)) => client.forget_parcels(accepted),
+                _ => all_there = false,
+            }
+        }
+        if !all_there {
+            // A message could not be sent: it has to be back in its place, durably, before its
+            // producer learns that it was put.
+            return Ok(false);
+        }
+        for Mark { id, offset, .. } in self.marks.drain(..ready) {
+            net.flush_to(id, offset);
+        }
+        if let Some(http) = &mut self.http {
+            http.release(position, durable);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn show(&self, net: &Connections) -> Vec<u8> {
+        let census = self.engine.kernel.census();
+        let mut json = Json::default();
+        json.object(|json| {
+            json.text("server", "semaforo");
+            json.text("version", env!("CARGO_PKG_VERSION"));
+            json.number("connections", net.open().count() as u64);
+            json.number("sessions", census.sessions as u64);
+            json.number("objects", census.objects.iter().sum::<usize>() as u64);
+            json.number("holds", census.holds as u64);
+            json.number("waiting", census.waits as u64);
+            json.number("messages", census.messages as u64);
+            json.number("bytes", census.bytes);
+        });
+        json.bytes
+    }
+
+    /// Tells the other threads how much there is of everything: not more often than they can read, and not
+    /// never, if nothing happens any more.
+    pub(super) fn publish(&mut self, net: &Connections, now: Instant) -> Option<Instant> {
+        let http = self.http.as_ref()?;
+        let due = self.published + PUBLISHED_EVERY;
+        if now < due {
+            return Some(due).filter(|_| self.engine.decided != http.published());
+        }
+        self.published = now;
+        let figures = Figures {
+            census: self.engine.kernel.census(),
+            sockets: net.statistics(),
+            statuses: Box::new(self.statuses),
+            decided: self.engine.decided,
+            journaled: self.engine.journaled,
+            batches: self.engine.batches,
+            uptime: now.duration_since(self.started).as_secs_f64(),
+        };
+        if let Some(http) = &mut self.http {
+            http.publish(figures);
+        }
+        None
+    }
+}
+
+/// What a connection is called.
+fn address(net: &Connections, key: ConnectionKey) -> String {
+    let address = net.peer_address(ConnectionId::from(key.0));
+    address.map_or_else(|| "http".into(), |address| address.to_string())
+}
