@@ -84,6 +84,26 @@ fn a_half_closed_connection_ends_although_a_session_waits_on() {
     client.done(&format!("ACQUIRE /locks/a session={session} seq=1"));
 }
 
+/// Whoever is about to be closed is not handed anything any more.
+#[test]
+fn a_connection_that_is_closed_gives_up_waiting_first() {
+    let server = Server::start();
+    let mut other = server.connect();
+    other.done("CREATE q");
+    let session = other.done("OPEN /sessions").header("session").unwrap().to_owned();
+    other.done(&format!("PING / session={session} acked=1"));
+    let unknown = format!("PING / session={session} seq=1 id=2");
+    for (last, statuses) in [("{]", &[204, 400][..]), (&*unknown, &[204])] {
+        let mut client = server.connect();
+        client.send("TAKE q id=1");
+        other.until_waiting("/queues/q", 1);
+        client.send(last);
+        assert_eq!(self::statuses(&mut client), statuses, "{last}");
+    }
+    other.done("PUT q | 1");
+    assert_eq!(other.done("TAKE q timeout=0").payload(), Some("1"));
+}
+
 #[test]
 fn a_connection_that_makes_no_request_gives_up_its_place() {
     assert_eq!(Options::default().first_request, limits::FIRST_REQUEST);

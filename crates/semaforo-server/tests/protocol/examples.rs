@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use semaforo_server::net::limits;
-use semaforo_server::server::Options;
 use semaforo_server::server::access::{self, Tokens};
 use semaforo_server::server::limits as server_limits;
+use semaforo_server::server::{Options, http};
 use semaforo_server::{kernel, wire};
 use serde_json::Value;
 
@@ -304,6 +304,14 @@ fn limits_are_as_they_are_said_to_be() {
         ("net::limits::FIRST_REQUEST", limits::FIRST_REQUEST.as_secs()),
         ("net::limits::DRAIN", limits::DRAIN.as_secs()),
         ("net::limits::USER_TIMEOUT", limits::USER_TIMEOUT.as_secs()),
+        ("net::limits::LINGER", limits::LINGER.as_secs()),
+        ("net::limits::BACKLOG", limits::BACKLOG as u64),
+        ("net::limits::KEEP_ALIVE_IDLE", limits::KEEP_ALIVE_IDLE.as_secs()),
+        ("net::limits::KEEP_ALIVE_INTERVAL", limits::KEEP_ALIVE_INTERVAL.as_secs()),
+        ("net::limits::KEEP_ALIVE_PROBES", u64::from(limits::KEEP_ALIVE_PROBES)),
+        ("net::limits::INPUT", limits::INPUT as u64),
+        ("server::http::CONNECTIONS", http::CONNECTIONS as u64),
+        ("server::limits::MAX_HTTP_REQUESTS", server_limits::MAX_HTTP_REQUESTS as u64),
     ]
     .into();
     let help = Process::help();
@@ -318,6 +326,25 @@ fn limits_are_as_they_are_said_to_be() {
             assert!(help.contains(&format!("{option} ")), "{option}");
             let default = format!("[default: {value}]");
             assert!(help.contains(&default), "{option} {default}");
+        }
+    }
+    // Those that nobody outside can notice.
+    let inner = [
+        "READ_BUFFER",
+        "ACCEPTS_PER_TURN",
+        "ACCEPT_PAUSE",
+        "OTHER_DESCRIPTORS",
+        "PUBLISHED_EVERY",
+        "MAX_TURN",
+    ];
+    for (source, room) in [
+        (include_str!("../../src/net/limits.rs"), "net"),
+        (include_str!("../../src/server/limits.rs"), "server"),
+    ] {
+        for line in source.lines().filter_map(|line| line.strip_prefix("pub const ")) {
+            let name = line.split(':').next().unwrap();
+            let is_said = said.contains(&*format!("{room}::limits::{name}"));
+            assert!(is_said != inner.contains(&name), "{name} of {room}/limits.rs");
         }
     }
     known.retain(|constant, _| !said.contains(constant));

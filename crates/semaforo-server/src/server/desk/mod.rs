@@ -89,6 +89,20 @@ impl Desk {
         self.clients.get_mut(id.index())?.as_mut().filter(|client| client.id == id)
     }
 
+    /// Lets a connection wait for nothing any more: it is about to end.
+    fn give_up(&mut self, net: &mut Connections, id: ConnectionId) {
+        self.engine.half_closed(ConnectionKey(id.into()));
+        self.deliver(net);
+        // Whatever was not answered goes on without this connection: a session can ask for it again.
+        if let Some(client) = self.client(id) {
+            client.waiting.clear();
+            client.tickets.clear();
+            if std::mem::take(&mut client.in_order) {
+                net.resume(id);
+            }
+        }
+    }
+
     /// Stops: nobody waits any more, and what is answered goes out within a bounded time.
     pub(super) fn stop(&mut self, net: &mut Connections) {
         if !std::mem::replace(&mut self.stopping, true) {
@@ -147,6 +161,7 @@ impl Service for Desk {
                 }
                 Err(wrong) => {
                     let answer = Answer::error(status(&wrong), wrong.to_string());
+                    self.give_up(net, id);
                     self.respond(net, Caller::Tcp(id), None, &answer);
                     net.finish(id);
                     return input.len();
@@ -157,16 +172,7 @@ impl Service for Desk {
 
     fn ended(&mut self, net: &mut Connections, id: ConnectionId) {
         self.engine.turn_begins(net.now());
-        self.engine.half_closed(ConnectionKey(id.into()));
-        self.deliver(net);
-        // Whatever was not answered goes on without this connection: a session can ask for it again.
-        if let Some(client) = self.client(id) {
-            client.waiting.clear();
-            client.tickets.clear();
-            if std::mem::take(&mut client.in_order) {
-                net.resume(id);
-            }
-        }
+        self.give_up(net, id);
     }
 
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {

@@ -142,6 +142,7 @@ impl Desk {
             Reply::Close => match caller {
                 Caller::Tcp(id) => {
                     // What was answered before still goes.
+                    self.give_up(net, id);
                     net.finish(id);
                     Ok(None)
                 }
