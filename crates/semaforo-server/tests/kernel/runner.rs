@@ -269,6 +269,8 @@ impl Runner {
                 if told {
                     self.world.pass(tens * 10);
                     self.model.tick();
+                    let next = self.world.kernel.next_deadline();
+                    assert!(next.is_none_or(|next| next > self.world.time), "not all was done");
                 } else {
                     self.world.time += tens * 10;
                 }
