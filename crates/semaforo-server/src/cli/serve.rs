@@ -54,13 +54,16 @@ pub(super) struct Serve {
     /// The most named sessions
     #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().sessions)]
     max_sessions: usize,
+    /// The most holds of locks, semaphores and reader-writer locks
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().holds)]
+    max_holds: usize,
     /// The most requests that wait
     #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().waits)]
     max_waits: usize,
     /// The most messages in one queue
     #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().messages)]
     max_messages: usize,
-    /// The most bytes of messages in all queues
+    /// The most bytes of messages, in all queues and kept with answers
     #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().bytes)]
     max_bytes: u64,
     /// The certificate chain (PEM), for encrypted connections
@@ -182,6 +185,7 @@ impl Serve {
             limits: crate::kernel::Limits {
                 objects: self.max_objects,
                 sessions: self.max_sessions,
+                holds: self.max_holds,
                 waits: self.max_waits,
                 messages: self.max_messages,
                 bytes: self.max_bytes,

@@ -81,6 +81,7 @@ impl Kernel {
         if let Some(upto) = acked
             && upto > session.acked
         {
+            self.bytes -= session.kept_bytes(upto);
             self.emit(&Event::OutcomesAcknowledged { session: place, upto }, out);
         }
         let Retry { seq, digest } = asker.retry?;

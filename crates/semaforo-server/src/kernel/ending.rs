@@ -197,6 +197,7 @@ impl Kernel {
         if let Some(check) = session.check {
             self.session_checks.remove(&(check, place));
         }
+        self.bytes -= session.kept_bytes(u64::MAX);
         self.emit(&Event::SessionEnded { place }, out);
         self.pump_all(places, now, out);
     }

@@ -76,6 +76,10 @@ impl Kernel {
             return error(Status::NotFound, "there is no such object");
         };
         let first = lines.iter().all(|line| line.is_empty());
+        if matches!(entry, Entry::Hold(_)) && self.state.hold_count() >= self.limits.holds {
+            let reason = format!("there are {} holds already", self.limits.holds);
+            return error(Status::OverLimit, reason);
+        }
         if (first || gate.overtakes(entry)) && gate.admit(entry).is_some() {
             return Reply::Answer(self.admit(asker.owner, place, entry, out));
         }

@@ -56,11 +56,13 @@ pub struct Limits {
     pub objects: usize,
     /// Named sessions; 2^22 is the most.
     pub sessions: usize,
+    /// Holds, of all objects.
+    pub holds: usize,
     /// Waiting requests.
     pub waits: usize,
     /// Messages in one queue.
     pub messages: usize,
-    /// Bytes of messages in all queues.
+    /// Bytes of messages: in all queues, waiting for space there, and kept with answers.
     pub bytes: u64,
 }
 
@@ -69,6 +71,7 @@ impl Default for Limits {
         Self {
             objects: 1_000_000,
             sessions: 100_000,
+            holds: 1_000_000,
             waits: 1_000_000,
             messages: 10_000_000,
             bytes: 4 << 30,
@@ -155,6 +158,8 @@ impl Kernel {
             bytes: 0,
         };
         kernel.renew_sessions(now);
+        let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
+        kernel.bytes = kept.sum();
         let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
         for place in queues {
             if let Ok(messages) = kernel.state.queue_mut(place) {
@@ -361,6 +366,7 @@ impl Kernel {
             && self.state.session(session).is_some_and(|session| seq > session.acked)
         {
             self.emit(&Event::OutcomeKept { session, seq, digest, answer: answer.clone() }, out);
+            self.bytes += answer.payload().map_or(0, |payload| payload.len() as u64);
         }
     }
 }

@@ -88,6 +88,14 @@ impl Session {
     }
 }
 
+impl Session {
+    /// How many bytes of messages are kept with answers up to a number.
+    pub(super) fn kept_bytes(&self, upto: u64) -> u64 {
+        let payloads = self.kept.range(..=upto).filter_map(|(_, kept)| kept.answer.payload());
+        payloads.map(|payload| payload.len() as u64).sum()
+    }
+}
+
 /// An answer that may be asked for again.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kept {

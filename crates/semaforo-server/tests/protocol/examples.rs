@@ -294,6 +294,7 @@ fn limits_are_as_they_are_said_to_be() {
         ("kernel::MAX_PARTIES", u64::from(kernel::MAX_PARTIES)),
         ("kernel::Limits::objects", kernel.objects as u64),
         ("kernel::Limits::sessions", kernel.sessions as u64),
+        ("kernel::Limits::holds", kernel.holds as u64),
         ("kernel::Limits::waits", kernel.waits as u64),
         ("kernel::Limits::messages", kernel.messages as u64),
         ("kernel::Limits::bytes", kernel.bytes),

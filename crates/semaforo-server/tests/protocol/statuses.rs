@@ -102,8 +102,48 @@ fn statuses_of_objects() {
 }
 
 #[test]
+fn over_the_limit_of_holds() {
+    let limits = kernel::Limits { holds: 2, ..kernel::Limits::default() };
+    let server = Server::with(Options { limits, ..Options::default() });
+    let mut client = server.connect();
+    client.done("CREATE /semaphores/s permits=9");
+    let fence = client.done("ACQUIRE /semaphores/s permits=0").fence();
+    client.done("ACQUIRE /rwlocks/r mode=read");
+    client.ask("ACQUIRE /semaphores/s permits=0").is(429);
+    client.ask("ACQUIRE /locks/a").is(429);
+    client.done(&format!("RELEASE /semaphores/s fence={fence}"));
+    client.done("ACQUIRE /locks/a");
+}
+
+#[test]
+fn messages_that_are_kept_with_answers_need_space_until_they_are_acknowledged() {
+    let limits = kernel::Limits { bytes: 100, ..kernel::Limits::default() };
+    let server = Server::with(Options { limits, ..Options::default() });
+    let mut client = server.connect();
+    client.done("CREATE q");
+    let session = client.done("OPEN /sessions").header("session").unwrap().to_owned();
+    let filling = format!("PUT q | \"{}\"", "x".repeat(58));
+    client.done(&filling);
+    client.done(&format!("TAKE q session={session} seq=1"));
+    client.ask(&filling).is(507);
+    client.done(&format!("KEEPALIVE /sessions session={session} acked=1"));
+    client.done(&filling);
+    client.done(&format!("TAKE q session={session} seq=2"));
+    client.ask(&filling).is(507);
+    client.done(&format!("CLOSE /sessions session={session}"));
+    client.done(&filling);
+}
+
+#[test]
 fn over_the_limits_of_the_kernel() {
-    let limits = kernel::Limits { objects: 3, sessions: 1, waits: 2, messages: 2, bytes: 100 };
+    let limits = kernel::Limits {
+        objects: 3,
+        sessions: 1,
+        waits: 2,
+        messages: 2,
+        bytes: 100,
+        ..kernel::Limits::default()
+    };
     let server = Server::with(Options { limits, ..Options::default() });
     let (mut client, mut other) = (server.connect(), server.connect());
     client.done("CREATE q");
