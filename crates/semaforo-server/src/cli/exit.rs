@@ -51,18 +51,18 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(status: u8, message: impl Into<String>) -> anyhow::Error {
+    pub(super) fn with(status: u8, message: impl Into<String>) -> anyhow::Error {
         Self { status, message: message.into() }.into()
     }
 
     /// What was said makes no sense.
     pub(super) fn usage(message: impl Into<String>) -> anyhow::Error {
-        Self::new(USAGE, message)
+        Self::with(USAGE, message)
     }
 
     /// Ended by a signal; whoever sent it needs no explanation.
     pub(super) fn signalled(signal: i32) -> anyhow::Error {
-        Self::new(by_signal(signal), "")
+        Self::with(by_signal(signal), "")
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> anyhow::Error
         _ => CANNOT_EXECUTE,
     };
     let name = command.get_program().to_string_lossy();
-    Failure::new(status, format!("cannot run {name:?}: {error}"))
+    Failure::with(status, format!("cannot run {name:?}: {error}"))
 }
 
 /// Says something to whoever is left to read it.
