@@ -98,9 +98,21 @@ pub(super) fn say(text: &str) {
 pub(super) fn report(error: &anyhow::Error) -> ExitCode {
     let message = format!("{error:#}");
     if !message.is_empty() {
-        say(&message);
+        say(&format!("{message}{}", hint(error)));
     }
     ExitCode::from(status(error))
+}
+
+/// What helps, if something is not there that has to be made first.
+fn hint(error: &anyhow::Error) -> String {
+    let Some(client::Error::NotFound(message)) = error.downcast_ref() else {
+        return String::new();
+    };
+    let kinds = ["queue", "semaphore", "latch", "event"];
+    match kinds.iter().find(|kind| message.starts_with(&format!("there is no {kind} "))) {
+        Some(kind) => format!("; `semaforo {kind} create` makes one"),
+        None => String::new(),
+    }
 }
 
 fn status(error: &anyhow::Error) -> u8 {
@@ -139,6 +151,10 @@ mod tests {
             assert_eq!(status(&error), expected, "{error:#}");
         }
         assert_eq!(status(&Failure::usage("what?")), USAGE);
+        let missing = client::Error::NotFound("there is no queue \"q\"".into());
+        assert_eq!(hint(&missing.into()), "; `semaforo queue create` makes one");
+        let missing = client::Error::NotFound("there is no lock \"q\"".into());
+        assert_eq!(hint(&missing.into()), "");
         assert_eq!(by_signal(15), 143);
     }
 }

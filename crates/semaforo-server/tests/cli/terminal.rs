@@ -132,6 +132,21 @@ fn a_job_is_stopped_and_continued() {
 }
 
 #[test]
+fn what_a_script_starts_in_the_background_leaves_it_the_terminal() {
+    let server = Server::start();
+    let mut terminal = Terminal::new(&server);
+    let run = "$semaforo run --lock a -- bash -c 'touch began; exec sleep 1000'";
+    let script =
+        format!("{run} & until [ -e began ]; do sleep 0.01; done; read x; echo got $x; kill $!");
+    std::fs::write(server.directory.file("script"), script).unwrap();
+    terminal.press("bash script\n");
+    wait_until("it runs", || server.directory.file("began").exists());
+    terminal.press("this\n");
+    terminal.wait_for("got this\r\n");
+    terminal.wait_for("ready> ");
+}
+
+#[test]
 fn one_line_says_who_is_before_us() {
     let server = Server::start();
     let mut terminal = Terminal::new(&server);
