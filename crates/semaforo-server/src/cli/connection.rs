@@ -71,7 +71,7 @@ impl Connection {
         }
         match self.within_time(connect) {
             Ok(client) => Ok(client),
-            Err(Error::CannotConnect(error)) => Err(Failure::new(
+            Err(Error::CannotConnect(error)) => Err(Failure::with(
                 exit::UNAVAILABLE,
                 format!(
                     "cannot connect to {}: {error}; `semaforo serve` starts a server, --server or SEMAFORO_SERVER says where it is",

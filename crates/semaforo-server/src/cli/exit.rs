@@ -51,18 +51,18 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn new(status: u8, message: impl Into<String>) -> anyhow::Error {
+    pub(super) fn with(status: u8, message: impl Into<String>) -> anyhow::Error {
         Self { status, message: message.into() }.into()
     }
 
     /// What was said makes no sense.
     pub(super) fn usage(message: impl Into<String>) -> anyhow::Error {
-        Self::new(USAGE, message)
+        Self::with(USAGE, message)
     }
 
     /// Ended by a signal; whoever sent it needs no explanation.
     pub(super) fn signalled(signal: i32) -> anyhow::Error {
-        Self::new(by_signal(signal), "")
+        Self::with(by_signal(signal), "")
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> anyhow::Error
         _ => CANNOT_EXECUTE,
     };
     let name = command.get_program().to_string_lossy();
-    Failure::new(status, format!("cannot run {name:?}: {error}"))
+    Failure::with(status, format!("cannot run {name:?}: {error}"))
 }
 
 /// Says something to whoever is left to read it.
@@ -98,9 +98,21 @@ pub(super) fn say(text: &str) {
 pub(super) fn report(error: &anyhow::Error) -> ExitCode {
     let message = format!("{error:#}");
     if !message.is_empty() {
-        say(&message);
+        say(&format!("{message}{}", hint(error)));
     }
     ExitCode::from(status(error))
+}
+
+/// What helps, if something is not there that has to be made first.
+fn hint(error: &anyhow::Error) -> String {
+    let Some(client::Error::NotFound(message)) = error.downcast_ref() else {
+        return String::new();
+    };
+    let kinds = ["queue", "semaphore", "latch", "event"];
+    match kinds.iter().find(|kind| message.starts_with(&format!("there is no {kind} "))) {
+        Some(kind) => format!("; `semaforo {kind} create` makes one"),
+        None => String::new(),
+    }
 }
 
 fn status(error: &anyhow::Error) -> u8 {
@@ -139,6 +151,10 @@ mod tests {
             assert_eq!(status(&error), expected, "{error:#}");
         }
         assert_eq!(status(&Failure::usage("what?")), USAGE);
+        let missing = client::Error::NotFound("there is no queue \"q\"".into());
+        assert_eq!(hint(&missing.into()), "; `semaforo queue create` makes one");
+        let missing = client::Error::NotFound("there is no lock \"q\"".into());
+        assert_eq!(hint(&missing.into()), "");
         assert_eq!(by_signal(15), 143);
     }
 }

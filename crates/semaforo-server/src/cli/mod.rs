@@ -76,13 +76,16 @@ enum Command {
     Show(show::Show),
     Completions(completions::Completions),
     Man(man::Man),
-    /// Ends what a client has started when the client dies
-    #[command(hide = true, name = process::guardian::SUBCOMMAND)]
-    Guardian,
 }
 
 /// Does what the arguments, beginning with the program's name, say. The result is the process's exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    if arguments.get(1..).is_some_and(|words| words == [process::guardian::WORD]) {
+        // What only this program itself uses is nobody's option, not even a hidden one.
+        let guarded = process::guardian::guard().map(|()| ExitCode::SUCCESS);
+        return guarded.unwrap_or_else(|error| exit::report(&error));
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -117,7 +120,6 @@ impl Arguments {
             Command::Show(show) => show.run(&context),
             Command::Completions(completions) => completions.run(output),
             Command::Man(man) => man.run(output),
-            Command::Guardian => process::guardian::guard().map(|()| ExitCode::SUCCESS),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Output {
                 Err(Failure::signalled(BROKEN_PIPE))
             }
             Err(error) => {
-                Err(Failure::new(exit::FAILURE, format!("cannot write the output: {error}")))
+                Err(Failure::with(exit::FAILURE, format!("cannot write the output: {error}")))
             }
         }
     }

@@ -319,6 +319,24 @@ fn tokens() {
 }
 
 #[test]
+fn encrypted_connections() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/net_support");
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|file| format!("{folder}/{file}"));
+    let server =
+        Server::with(&["--journal", "memory", "--tls-cert", &certificate, "--tls-key", &key]);
+    assert_eq!(server.print(&["ls", "--ca", &certificate]), "");
+    assert_eq!(
+        server.print(&["--ca", &certificate, "run", "--lock", "a", "--", "echo", "yes"]),
+        "yes\n"
+    );
+    let ended = server.semaforo(&["ls", "--connect-timeout", "1s"]);
+    assert_eq!(ended.code(), 69, "{}", ended.stderr);
+    let ended = server.semaforo(&["ls", "--ca", &key]);
+    assert_eq!(ended.code(), 69, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&key), "{}", ended.stderr);
+}
+
+#[test]
 fn help_manual_and_completions() {
     let server = Server::start();
     let help = server.print(&["--help"]);
@@ -334,7 +352,8 @@ fn help_manual_and_completions() {
         assert!(pages.join(page).exists(), "{page}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(server.print(&["completions", shell]).contains("semaforo"), "{shell}");
+        let script = server.print(&["completions", shell]);
+        assert!(script.contains("semaforo") && !script.contains("guardian"), "{shell}");
     }
     assert_eq!(server.semaforo(&["completions", "cmd"]).code(), 64);
 }

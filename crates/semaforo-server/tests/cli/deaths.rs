@@ -151,20 +151,19 @@ fn the_server_goes_away() {
 
 #[test]
 fn the_server_goes_away_and_the_child_does_not() {
-    let mut scene = Scene::new();
-    // Neither the child nor what it has started listens.
-    let pid = scene.server.directory.file("pid");
-    let script = format!(
-        "echo $$ > {}; trap '' TERM; {} & wait; sleep 1000",
-        pid.display(),
-        scene.evidence.living()
-    );
-    let stubborn = scene.run(&["--ttl", "1s", "--grace", "100ms"], &script);
-    scene.evidence.wait_for_starts(1);
-    scene.server.kill();
-    assert_eq!(stubborn.wait().code(), 75);
-    let group = fs::read_to_string(&pid).unwrap();
-    assert!(is_gone(group.trim()), "something of the group is left");
+    // Nobody listens; only what the child has started does not.
+    for stubborn in ["trap '' TERM; LIVE & wait; sleep 1000", "(trap '' TERM; LIVE) & wait"] {
+        let mut scene = Scene::new();
+        let pid = scene.server.directory.file("pid");
+        let live = scene.evidence.living();
+        let script = format!("echo $$ > {}; {}", pid.display(), stubborn.replace("LIVE", &live));
+        let run = scene.run(&["--ttl", "1s", "--grace", "100ms"], &script);
+        scene.evidence.wait_for_starts(1);
+        scene.server.kill();
+        assert_eq!(run.wait().code(), 75);
+        let group = fs::read_to_string(&pid).unwrap();
+        assert!(is_gone(group.trim()), "something of the group is left");
+    }
 }
 
 /// Whether nobody of a process group runs any more.

@@ -5,5 +5,6 @@ mod deaths;
 mod evidence;
 mod run;
 mod support;
+mod terminal;
 mod tour;
 mod work;

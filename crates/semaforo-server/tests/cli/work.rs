@@ -30,7 +30,8 @@ fn count(server: &Server, name: &str, member: &str) -> u64 {
 #[test]
 fn a_command_gets_the_message_and_its_circumstances() {
     let server = queue(&[r#"{"n": 1}"#, r#""two words""#]);
-    let script = "cat; echo $SEMAFORO_QUEUE $SEMAFORO_MESSAGE $SEMAFORO_DELIVERIES";
+    let script = "cat; echo $SEMAFORO_QUEUE $SEMAFORO_MESSAGE $SEMAFORO_DELIVERIES; \
+                  test -n \"$SEMAFORO_SERVER\"";
     let ended = work(&server, &["--max", "1"], script);
     assert_eq!(ended.code(), 0, "{}", ended.stderr);
     assert_eq!(ended.stdout, "{\"n\": 1}\njobs 1 1\n");
@@ -191,7 +192,10 @@ fn what_cannot_work() {
     assert_eq!(count(&server, "jobs", "ready"), 1, "the message is back");
     let ended = server.semaforo(&["work", "other", "--", "true"]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.stderr.contains("there is no queue \"other\""), "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr,
+        "semaforo: not found: there is no queue \"other\"; `semaforo queue create` makes one\n"
+    );
     for arguments in [
         &["work", "jobs"][..],
         &["work", "jobs", "--concurrency", "0", "--", "true"],

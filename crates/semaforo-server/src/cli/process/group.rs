@@ -20,7 +20,7 @@ pub(in crate::cli) struct Group(Pid);
 impl Group {
     pub(super) fn of_number(number: i32) -> Option<Self> {
         // 0 and 1 are not groups of children, but everybody's.
-        Pid::from_raw(number).filter(|_| number > 1).map(Self)
+        if number > 1 { Pid::from_raw(number).map(Self) } else { None }
     }
 
     /// Starts a command as the leader of a new group, which dies with the calling thread.

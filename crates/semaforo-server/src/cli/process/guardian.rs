@@ -24,8 +24,8 @@ use super::orders::{News, Orders};
 use super::signals;
 use crate::client::Error;
 
-/// The hidden subcommand.
-pub(in crate::cli) const SUBCOMMAND: &str = "guardian";
+/// What the program is told to be a guardian.
+pub(in crate::cli) const WORD: &str = "guardian";
 /// What a guardian says when it is ready.
 const READY: &str = "ready";
 /// How often it is looked whether a group that was ended is gone.
@@ -56,7 +56,7 @@ impl Guardian {
         };
         let mut process = Command::new(program)
             .arg0("semaforo")
-            .arg(SUBCOMMAND)
+            .arg(WORD)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

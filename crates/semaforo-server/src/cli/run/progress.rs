@@ -42,8 +42,10 @@ impl Progress {
         let mut output = std::io::stderr().lock();
         // Nobody may be left to read it.
         let _ = if self.on_terminal {
-            let width = tcgetwinsize(&output).map_or(80, |size| usize::from(size.ws_col));
-            let line: String = line.chars().take(width.saturating_sub(1).max(20)).collect();
+            let width = tcgetwinsize(&output).map_or(0, |size| usize::from(size.ws_col));
+            // A terminal that does not know its width says 0.
+            let width = if width == 0 { 80 } else { width };
+            let line: String = line.chars().take(width - 1).collect();
             write!(output, "\r{line}\x1b[K")
         } else {
             writeln!(output, "semaforo: {line}")

@@ -18,6 +18,7 @@ use crate::cli::process::group::Group;
 use crate::cli::process::guardian::Guardian;
 use crate::cli::process::lifetime::{self, Lifetime};
 use crate::cli::process::orders::Orders;
+use crate::cli::process::signals;
 use crate::cli::process::terminal::Terminal;
 use crate::client::{Client, Error};
 
@@ -83,7 +84,10 @@ pub(super) fn run(
         command.env("SEMAFORO_FENCE", fence.to_string());
     }
     let terminal = Terminal::open();
-    let turn = terminal.as_ref().map(|terminal| (terminal, terminal.is_ours()));
+    // A script that starts something in the background has it ignore interrupts, and may itself need the terminal.
+    let is_in_background = signals::is_ignored(SIGINT);
+    let turn =
+        terminal.as_ref().map(|terminal| (terminal, terminal.is_ours() && !is_in_background));
     let group = match Group::start(&mut command, Some(guardian.pipe()), turn) {
         Ok((group, _)) => group,
         Err(error) => {

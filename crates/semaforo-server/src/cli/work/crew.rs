@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow};
 use semaforo::CancelSource;
 
 use super::Work;
+use crate::cli::context::Context;
 use crate::cli::output::Output;
 use crate::cli::process::group::Group;
 use crate::cli::process::guardian::Guardian;
@@ -20,6 +21,8 @@ use crate::client::{Client, Delivery, Error};
 pub(super) struct Crew {
     pub(super) work: Work,
     pub(super) output: Output,
+    /// Where the server is.
+    pub(super) server: String,
     pub(super) client: Client,
     stop: CancelSource,
     /// Commands are terminated, so that a failure is nobody's fault.
@@ -36,11 +39,12 @@ pub(super) struct Running {
 }
 
 impl Crew {
-    pub(super) fn new(work: Work, output: Output, client: Client, guardian: Guardian) -> Self {
+    pub(super) fn new(work: Work, context: &Context, client: Client, guardian: Guardian) -> Self {
         let running = Running { groups: HashSet::new(), guardian: Some(guardian) };
         Self {
             work,
-            output,
+            output: context.output,
+            server: context.connection.server.clone(),
             client,
             stop: CancelSource::new(),
             terminates: AtomicBool::new(false),

@@ -48,6 +48,7 @@ impl Crew {
     fn run(&self, delivery: &Delivery) -> Result<WaitStatus> {
         let mut command = self.work.command();
         command
+            .env("SEMAFORO_SERVER", &self.server)
             .env("SEMAFORO_QUEUE", &self.work.queue)
             .env("SEMAFORO_MESSAGE", delivery.number.to_string())
             .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());

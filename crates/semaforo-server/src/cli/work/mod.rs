@@ -112,7 +112,7 @@ impl Work {
         guardian.until(ends);
 
         let concurrency = self.concurrency;
-        let crew = Arc::new(Crew::new(self, context.output, client.clone(), guardian));
+        let crew = Arc::new(Crew::new(self, context, client.clone(), guardian));
         for _ in 0..concurrency {
             let (crew, sender) = (Arc::clone(&crew), sender.clone());
             thread::spawn(move || {
