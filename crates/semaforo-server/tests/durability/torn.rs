@@ -41,14 +41,14 @@ fn command(turn: u64, payload: &[u8]) -> Command<'_> {
         1 => object(Kind::Queue, "q", Verb::Create(Settings::Queue { capacity: 0 })),
         2 => object(Kind::Semaphore, "s", Verb::Create(Settings::Semaphore { permits: 100 })),
         3 | 4 | 6 | 11 => object(Kind::Queue, "q", Verb::Put { payload, priority: 0, delay: 0 }),
-        5 => object(Kind::Queue, "q", Verb::Take { manual: turn % 2 == 0 }),
+        5 => object(Kind::Queue, "q", Verb::Take { manual: turn.is_multiple_of(2) }),
         7 => object(Kind::Semaphore, "s", Verb::Acquire(Wish::Permits(2))),
         8 => object(Kind::Lock, "l", Verb::Acquire(Wish::Permits(1))),
         9 => object(Kind::Lock, "l", Verb::Release { fence: None, permits: None }),
         10 => object(Kind::Latch, "c", Verb::Create(Settings::Latch { count: 9 })),
         _ => object(Kind::Latch, "c", Verb::Down { by: 1 }),
     };
-    let named = turn % 4 != 0 && !matches!(operation, Operation::Open { .. });
+    let named = !turn.is_multiple_of(4) && !matches!(operation, Operation::Open { .. });
     Command {
         session: named.then_some(session),
         retry: named.then_some(Retry { seq: turn + 1, digest: turn }),
