@@ -36,12 +36,17 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 /// Reads a session's time to live, as long as the server takes it.
 pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
     let time = parse(text)?;
-    let range = Duration::from_millis(MIN_TTL)..=Duration::from_millis(MAX_TTL);
-    if range.contains(&time) {
-        Ok(time)
-    } else {
-        Err(format!("a session's time to live is between {:?} and 1d", range.start()))
+    if time < Duration::from_millis(MIN_TTL) || time > Duration::from_millis(MAX_TTL) {
+        return Err(format!("a session's time to live is between {MIN_TTL}ms and 1d"));
     }
+    Ok(time)
+}
+
+/// Reads how long somebody is waited for who may never come: a day at most.
+pub(super) fn patience(text: &str) -> Result<Duration, String> {
+    parse(text).and_then(|time| {
+        if time <= Duration::from_secs(86_400) { Ok(time) } else { Err("at most 1d".to_owned()) }
+    })
 }
 
 #[cfg(test)]
@@ -66,6 +71,7 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(time_to_live("99ms").is_err() && time_to_live("1d1ms").is_err());
+        assert!(patience("1d").is_ok() && patience("25h").is_err());
         assert_eq!(time_to_live("100ms"), Ok(Duration::from_millis(100)));
     }
 }

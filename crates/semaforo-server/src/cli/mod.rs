@@ -1,7 +1,7 @@
 //! The command line: one file, or folder, for each subcommand.
 //!
-//! [`exit`] has the statuses, [`connection`] and [`context`] how a request is made, [`output`] what is printed,
-//! [`process`] what watches over children.
+//! [`exit`] has the statuses, `connection` and `context` how a request is made, `output` what is printed, `process`
+//! what watches over children.
 
 mod barrier;
 mod completions;

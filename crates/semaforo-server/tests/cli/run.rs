@@ -213,6 +213,7 @@ fn what_makes_no_sense_is_usage() {
         &["run", "--of", "2", "--", "true"],
         &["run", "--lock", "a", "--timeout", "5", "--", "true"],
         &["run", "--lock", "a", "--ttl", "1ms", "--", "true"],
+        &["run", "--lock", "a", "--grace", "999999999d", "--", "true"],
         &["run", "--lock", "a", "--on-lost", "cry", "--", "true"],
         &["run", "--semaphore", "a", "--of", "many", "--", "true"],
         &["frobnicate"],

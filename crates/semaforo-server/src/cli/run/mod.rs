@@ -70,7 +70,7 @@ pub(super) struct Run {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnLost::Terminate)]
     on_lost: OnLost,
     /// How long the command has to end when it is terminated, before it is killed
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::patience, default_value = "10s")]
     grace: Duration,
     /// Says nothing while it waits
     #[arg(long, short)]

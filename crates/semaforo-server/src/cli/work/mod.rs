@@ -52,7 +52,7 @@ pub(super) struct Work {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     idle_exit: Option<Duration>,
     /// How long a message rests after its command has failed
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::patience, default_value = "1s")]
     retry_delay: Duration,
     /// How often a message is tried, before it is given up
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -61,7 +61,7 @@ pub(super) struct Work {
     #[arg(long, value_name = "QUEUE", requires = "max_deliveries")]
     dead: Option<String>,
     /// How long a command has to end when it is terminated, before it is killed
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::patience, default_value = "10s")]
     grace: Duration,
     /// A message that is a JSON string is passed to the command as its text
     #[arg(long)]
