@@ -16,6 +16,9 @@ use client::Session;
 use history::{Exclusion, Fences, Ledger};
 use process::{Process, Randomness};
 
+/// What a client does until it is told to stop.
+type Runner = Box<dyn FnOnce(&AtomicBool) + Send>;
+
 /// Clients of each kind.
 const PRODUCERS: u64 = 3;
 const CONSUMERS: u64 = 2;
@@ -26,7 +29,7 @@ fn crashes() -> u32 {
 }
 
 /// Runs clients while the server is killed again and again, tells them to stop, and waits for them.
-fn survive(server: &mut Process, clients: Vec<Box<dyn FnOnce(&AtomicBool) + Send>>) {
+fn survive(server: &mut Process, clients: Vec<Runner>) {
     let stop = AtomicBool::new(false);
     let mut random = Randomness::new();
     thread::scope(|scope| {
@@ -48,7 +51,7 @@ fn numbered_requests_are_done_exactly_once_through_crashes() {
     let address = server.address();
     let ledger = Ledger::default();
     Session::open(address).call("CREATE", "/queues/work", "", "");
-    let mut clients: Vec<Box<dyn FnOnce(&AtomicBool) + Send>> = Vec::new();
+    let mut clients: Vec<Runner> = Vec::new();
     for producer in 0..PRODUCERS {
         let ledger = ledger.clone();
         clients.push(Box::new(move |stop| {
@@ -99,7 +102,7 @@ fn messages_that_are_acknowledged_are_done_and_others_return() {
     let address = server.address();
     let ledger = Ledger::default();
     Session::open(address).call("CREATE", "/queues/jobs", "", "");
-    let mut clients: Vec<Box<dyn FnOnce(&AtomicBool) + Send>> = Vec::new();
+    let mut clients: Vec<Runner> = Vec::new();
     for producer in 0..PRODUCERS {
         let ledger = ledger.clone();
         clients.push(Box::new(move |stop| {
@@ -158,7 +161,7 @@ fn a_lock_has_one_holder_through_crashes_and_fences_grow() {
     let mut server = Process::new();
     let address = server.address();
     let (exclusion, fences) = (Exclusion::default(), Fences::default());
-    let mut clients: Vec<Box<dyn FnOnce(&AtomicBool) + Send>> = Vec::new();
+    let mut clients: Vec<Runner> = Vec::new();
     for _ in 0..LOCKERS {
         let (exclusion, fences) = (exclusion.clone(), fences.clone());
         clients.push(Box::new(move |stop| {
@@ -197,7 +200,7 @@ fn without_numbers_only_what_was_being_taken_can_be_lost() {
     let address = server.address();
     let ledger = Ledger::default();
     Session::open(address).call("CREATE", "/queues/plain", "", "");
-    let mut clients: Vec<Box<dyn FnOnce(&AtomicBool) + Send>> = Vec::new();
+    let mut clients: Vec<Runner> = Vec::new();
     for producer in 0..PRODUCERS {
         let ledger = ledger.clone();
         clients.push(Box::new(move |stop| {
