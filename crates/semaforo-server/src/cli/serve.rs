@@ -49,10 +49,10 @@ pub(super) struct Serve {
     #[arg(long, value_name = "N", default_value_t = wire::Limits::DEPTH, value_parser = positive)]
     max_depth: usize,
     /// The most objects of all kinds
-    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().objects)]
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().objects, value_parser = places)]
     max_objects: usize,
     /// The most named sessions
-    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().sessions)]
+    #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().sessions, value_parser = places)]
     max_sessions: usize,
     /// The most holds of locks, semaphores and reader-writer locks
     #[arg(long, value_name = "N", default_value_t = crate::kernel::Limits::default().holds)]
@@ -120,6 +120,14 @@ enum Safety {
     Interval,
     /// The operating system decides
     Memory,
+}
+
+fn places(text: &str) -> Result<usize, String> {
+    let most = crate::kernel::MOST_PLACES as usize;
+    positive(text)
+        .ok()
+        .filter(|number| *number <= most)
+        .ok_or_else(|| format!("{text:?} is not a number from 1 to {most}"))
 }
 
 fn positive(text: &str) -> Result<usize, String> {

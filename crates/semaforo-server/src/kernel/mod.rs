@@ -35,6 +35,7 @@ pub use decide::MAX_OUTSTANDING;
 pub use event::Event;
 pub use kind::Kind;
 pub use session::{NotASession, SessionId};
+pub use slots::MOST_PLACES;
 pub use state::State;
 pub use view::{Census, Details, Entry, Holder, ObjectView, View, Who};
 

@@ -3,7 +3,7 @@
 use super::codec::BadEvent;
 
 /// More places than this are a mistake in the journal, not a need: a single event could ask for any number of them.
-pub(super) const MOST_PLACES: u32 = 1 << 22;
+pub const MOST_PLACES: u32 = 1 << 22;
 
 /// More places than this are given back when the last of them is free.
 const KEPT_PLACES: usize = 1024;

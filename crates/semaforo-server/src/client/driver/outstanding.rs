@@ -10,6 +10,9 @@ use crate::wire::{Value, write_request};
 
 use super::sessions::Session;
 
+/// Methods that are answered 410 also if the session lives, and what they are about does not.
+const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", "RETURN"];
+
 /// A request that is on its way.
 #[derive(Debug)]
 pub(super) struct Outstanding {
@@ -99,8 +102,11 @@ impl Outstanding {
     }
 
     /// Whether 410 can mean that a hold is gone; otherwise only the session can be.
-    pub(super) const fn is_about_a_hold(&self) -> bool {
-        self.plan.lease.is_some() || matches!(self.plan.mode, Mode::Once | Mode::Free)
+    pub(super) fn is_about_a_hold(&self) -> bool {
+        let method = &*self.plan.method;
+        self.plan.lease.is_some()
+            || matches!(self.plan.mode, Mode::Once | Mode::Free)
+            || OF_HOLDS.iter().any(|other| method.eq_ignore_ascii_case(other))
     }
 
     /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.

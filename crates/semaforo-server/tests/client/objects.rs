@@ -1,13 +1,12 @@
 //! The client and the server, object by object.
 
-mod client_support;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use client_support::{LONG, Running, block_on, shown, until};
+use crate::client_support::{LONG, Running, block_on, shown, until};
 use semaforo_server::client::{
     Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue,
 };
@@ -53,6 +52,21 @@ fn locks() {
     assert!(matches!(lock.show().wait(), Err(Error::NotFound(_))));
 }
 
+/// A hold that is gone is not the end of the session.
+#[test]
+fn a_raw_request_about_a_hold_that_is_gone_costs_no_other_hold() {
+    let server = Running::start();
+    let client = server.client();
+    let guard = client.lock("held").acquire().wait().unwrap();
+    for method in ["CHECK", "RELEASE"] {
+        let request = client.request(method, "/locks/other").header("fence", 1).in_session();
+        assert_eq!(request.wait().unwrap().status, 410);
+    }
+    client.ping().wait().unwrap();
+    assert!(!guard.is_lost());
+    guard.check().wait().unwrap();
+}
+
 #[test]
 fn a_dropped_request_holds_nothing_up() {
     let server = Running::start();
@@ -60,7 +74,7 @@ fn a_dropped_request_holds_nothing_up() {
     let lock = client.lock("x");
     let guard = lock.acquire().wait().unwrap();
     let mut dropped = lock.acquire();
-    assert!(client_support::poll_once(&mut dropped).is_pending());
+    assert!(crate::client_support::poll_once(&mut dropped).is_pending());
     until("it waits", || shown(&client, "/locks/x", "waiting") == 1);
     drop(dropped);
     until("it does not wait", || shown(&client, "/locks/x", "waiting") == 0);
@@ -112,7 +126,7 @@ fn reader_writer_locks() {
 
     // An upgrade that nobody waits for leaves nothing behind.
     let mut upgrading = lock.read().wait().unwrap().upgrade();
-    let _ = client_support::poll_once(&mut upgrading);
+    let _ = crate::client_support::poll_once(&mut upgrading);
     drop(upgrading);
     lock.write().timeout(LONG).wait().unwrap().release().wait().unwrap();
     drop(lock.read().wait().unwrap().upgrade());
@@ -240,7 +254,7 @@ fn a_taker_that_goes_away_loses_nothing() {
     let jobs = client.queue("jobs");
     jobs.create(0).wait().unwrap();
     let mut taking = jobs.take();
-    assert!(client_support::poll_once(&mut taking).is_pending());
+    assert!(crate::client_support::poll_once(&mut taking).is_pending());
     until("it waits", || shown(&client, "/queues/jobs", "waiting") == 1);
     jobs.put("1").wait().unwrap();
     drop(taking);
@@ -289,7 +303,7 @@ fn many_requests_on_one_connection() {
     let calls: Vec<_> = (0..2000)
         .map(|_| {
             let mut call = semaphore.acquire(1);
-            assert!(client_support::poll_once(&mut call).is_pending());
+            assert!(crate::client_support::poll_once(&mut call).is_pending());
             call
         })
         .collect();

@@ -1,14 +1,13 @@
 //! The client and the server, with a network between them that fails.
 
-mod client_support;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use client_support::proxy::Proxy;
-use client_support::{LONG, Running, block_on, poll_once, shown, until};
+use crate::client_support::proxy::Proxy;
+use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo_server::client::{Client, Error};
 use semaforo_server::server::{JournalKind, Options};
 

@@ -1,6 +1,5 @@
 //! What the client says, word for word, to a server of a few written words.
 
-mod client_support;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,8 +7,8 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use client_support::script::{Asked, Conversation, Script};
-use client_support::{LONG, block_on, poll_once, until};
+use crate::client_support::script::{Asked, Conversation, Script};
+use crate::client_support::{LONG, block_on, poll_once, until};
 use semaforo::CancelSource;
 use semaforo_server::client::{Client, Error};
 

@@ -1,0 +1,7 @@
+//! The client: word for word, object by object, and with a network that fails.
+
+#[path = "../client_support/mod.rs"]
+mod client_support;
+mod objects;
+mod outages;
+mod scripted;
