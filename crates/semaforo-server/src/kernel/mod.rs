@@ -146,7 +146,7 @@ impl Kernel {
     #[must_use]
     pub fn new(state: State, limits: Limits, now: Millis, first_fence: u64) -> Self {
         let next_fence = state.reserved_fences.max(first_fence).max(1);
-        let most = slots::MOST_PLACES as usize;
+        let most = MOST_PLACES as usize;
         let (objects, sessions) = (limits.objects.min(most), limits.sessions.min(most));
         let limits = Limits { objects, sessions, ..limits };
         let mut kernel = Self {

@@ -1,6 +1,5 @@
 //! The client and the server, object by object.
 
-
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;

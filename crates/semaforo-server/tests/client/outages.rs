@@ -1,6 +1,5 @@
 //! The client and the server, with a network between them that fails.
 
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -1,6 +1,5 @@
 //! What the client says, word for word, to a server of a few written words.
 
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};

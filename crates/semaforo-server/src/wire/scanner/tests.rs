@@ -376,6 +376,8 @@ fn check(input: &[u8], ends: &[usize]) {
                 is_json(payload);
             }
         }
+        // The beginning of a byte-order mark.
+        Ok(Scan::Incomplete) if matches!(input, b"\xef" | b"\xef\xbb") => {}
         Ok(Scan::Incomplete) => {
             let error = serde_json::from_slice::<Json>(text).unwrap_err();
             assert!(error.is_eof() || error.to_string().contains("number out of range"), "{error}");
@@ -386,6 +388,13 @@ fn check(input: &[u8], ends: &[usize]) {
             assert!(!matches!(values.next(), Some(Ok(Json::Object(_)))));
         }
     }
+}
+
+#[test]
+fn a_byte_order_mark_can_be_cut() {
+    check(b"\xef", &[0]);
+    check(b"\xef\xbb", &[1]);
+    check(b"\xef\xbb\xbf", &[2]);
 }
 
 proptest! {

@@ -1,0 +1,13 @@
+//! Queues: blocking, transferring, synchronous.
+
+mod blocking_queue;
+mod blocking_queue_order;
+mod queue_drops;
+mod queue_panics;
+mod queue_promises;
+#[path = "../support/mod.rs"]
+mod support;
+mod synchronous_queue;
+mod take_batch;
+mod transfer_queue;
+mod unclaimed_transfers;

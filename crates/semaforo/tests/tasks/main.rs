@@ -1,0 +1,19 @@
+//! Tasks: pools, handles, scopes, schedulers.
+
+mod builder;
+mod cancel;
+mod chains;
+mod current_thread;
+mod handles;
+mod limited;
+mod listing;
+mod own_scheduler;
+mod panics;
+mod scopes;
+mod shutdown;
+mod stealing_order;
+mod storms;
+mod strict_order;
+#[path = "../support/mod.rs"]
+mod support;
+mod waiting;

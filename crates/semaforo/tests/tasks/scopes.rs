@@ -1,0 +1,318 @@
+//! Scopes: tasks that borrow.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::support::{
+    Door, Record, Tally, eventually, hold, in_both_modes, panic_of, pool, watched,
+};
+use semaforo::tasks::{JoinError, Mode, Pool, Scope, Shutdown};
+
+#[test]
+fn a_scope_waits_for_tasks_that_borrow() {
+    in_both_modes(|mode| {
+        for threads in [1, 4] {
+            let pool = pool(mode, threads);
+            let mut numbers: Vec<u64> = (0..1000).collect();
+            let sum = AtomicUsize::new(0);
+            let length = pool.scope(|scope| {
+                for chunk in numbers.chunks_mut(7) {
+                    let sum = &sum;
+                    scope.execute(move || {
+                        chunk.iter_mut().for_each(|number| *number *= 2);
+                        sum.fetch_add(chunk.len(), Ordering::SeqCst);
+                    });
+                }
+                1000
+            });
+            assert_eq!((length, sum.into_inner()), (1000, 1000));
+            assert_eq!(numbers.iter().sum::<u64>(), 2 * (0..1000).sum::<u64>());
+        }
+    });
+}
+
+#[test]
+fn scoped_handles_yield_what_may_borrow() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 2);
+        let words = ["to".to_owned(), "be".to_owned(), "or not".to_owned()];
+        let longest = pool.scope(|scope| {
+            let borrowed: Vec<_> = words.iter().map(|word| scope.spawn(|| word.as_str())).collect();
+            let words = borrowed.into_iter().map(|word| word.wait().unwrap());
+            words.max_by_key(|word| word.len()).unwrap()
+        });
+        assert_eq!(longest, "or not");
+    });
+}
+
+/// A tree of tasks, each of which starts two others in the same scope.
+fn grow<'scope>(scope: &'scope Scope<'scope, '_>, count: &'scope AtomicUsize, height: u32) {
+    count.fetch_add(1, Ordering::SeqCst);
+    if height > 0 {
+        scope.execute(move || grow(scope, count, height - 1));
+        drop(scope.spawn(move || grow(scope, count, height - 1)));
+    }
+}
+
+#[test]
+fn tasks_start_others_in_their_own_scope() {
+    in_both_modes(|mode| {
+        for threads in [1, 3] {
+            let (pool, count) = (pool(mode, threads), AtomicUsize::new(0));
+            pool.scope(|scope| grow(scope, &count, 9));
+            assert_eq!(count.load(Ordering::SeqCst), 1023);
+            // Where the one who waits runs some of them itself.
+            let inside = pool.clone();
+            let grown = pool.spawn(move || {
+                let count = AtomicUsize::new(0);
+                inside.scope(|scope| scope.execute(|| grow(scope, &count, 9)));
+                count.into_inner()
+            });
+            assert_eq!(grown.wait().unwrap(), 1023);
+        }
+    });
+}
+
+/// Scopes in tasks of scopes in tasks ...
+fn nest(pool: &Pool, height: u32) -> u64 {
+    if height == 0 {
+        return 1;
+    }
+    let (mut left, mut right) = (0, 0);
+    pool.scope(|scope| {
+        scope.execute(|| left = nest(pool, height - 1));
+        scope.execute(|| right = nest(pool, height - 1));
+    });
+    left + right
+}
+
+#[test]
+fn scopes_nest() {
+    in_both_modes(|mode| {
+        for threads in [1, 2, 4] {
+            let pool = pool(mode, threads);
+            let height = if mode == Mode::Strict { 6 } else { 9 };
+            assert_eq!(nest(&pool, height), 1 << height);
+            let inside = pool.spawn({
+                let pool = pool.clone();
+                move || nest(&pool, height)
+            });
+            assert_eq!(inside.wait().unwrap(), 1 << height);
+        }
+    });
+}
+
+#[test]
+fn a_scope_of_one_pool_inside_a_task_of_another() {
+    in_both_modes(|mode| {
+        let (one, other) = (pool(mode, 1), pool(mode, 1));
+        let sum = one.scope(|outer| {
+            let inner = outer.spawn(|| {
+                other.scope(|inner| {
+                    let back = inner.spawn(|| one.spawn(|| 1).wait().unwrap());
+                    back.wait().unwrap() + 1
+                })
+            });
+            inner.wait().unwrap()
+        });
+        assert_eq!(sum, 2);
+    });
+}
+
+#[test]
+fn a_panic_is_resumed_after_all_have_finished() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 2);
+        let count = AtomicUsize::new(0);
+        let said = panic_of(|| {
+            pool.scope(|scope| {
+                scope.execute(|| resume_unwind(Box::new("a task")));
+                for _ in 0..100 {
+                    scope.execute(|| {
+                        count.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+            });
+        });
+        assert_eq!((said.as_str(), count.load(Ordering::SeqCst)), ("a task", 100));
+        // The scope's own comes first.
+        let said = panic_of(|| {
+            pool.scope(|scope| {
+                scope.execute(|| resume_unwind(Box::new("a task")));
+                scope.execute(|| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                });
+                resume_unwind(Box::new("the scope"))
+            })
+        });
+        assert_eq!((said.as_str(), count.load(Ordering::SeqCst)), ("the scope", 101));
+        // One that was joined concerns only the joiner.
+        pool.scope(|scope| {
+            let task = scope.spawn(|| -> () { resume_unwind(Box::new("joined")) });
+            match task.wait() {
+                Err(JoinError::Panicked(panic)) => assert_eq!(panic.message(), Some("joined")),
+                other => panic!("{other:?}"),
+            }
+        });
+        let said = panic_of(|| {
+            pool.scope(|scope| drop(scope.spawn(|| -> () { resume_unwind(Box::new("nobody")) })))
+        });
+        assert!(said.contains("not joined"), "{said}");
+    });
+}
+
+#[test]
+fn panics_of_nested_scopes_travel_outwards() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let said = panic_of(|| {
+            pool.scope(|outer| {
+                outer.execute(|| {
+                    pool.scope(|inner| inner.execute(|| resume_unwind(Box::new("innermost"))));
+                });
+            });
+        });
+        assert_eq!(said, "innermost");
+    });
+}
+
+#[test]
+fn everything_that_tasks_of_a_scope_captured_is_gone_when_it_returns() {
+    in_both_modes(|mode| {
+        let (pool, tally) = (pool(mode, 3), Tally::new());
+        for round in 0..100 {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                pool.scope(|scope| {
+                    for number in 0..20 {
+                        let value = tally.make();
+                        let task = scope.spawn(move || {
+                            if number == 7 && round % 2 == 0 {
+                                resume_unwind(Box::new(value));
+                            }
+                            value
+                        });
+                        match number % 3 {
+                            0 => drop(task),
+                            1 => assert!(task.cancel() || task.is_finished()),
+                            _ => drop(task.wait()),
+                        }
+                    }
+                });
+            }));
+            drop(result);
+            tally.expect_all_dropped();
+        }
+    });
+}
+
+#[test]
+fn a_scope_waits_for_a_task_that_was_cancelled_while_it_ran() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let (begun, ended, door) = (AtomicUsize::new(0), AtomicUsize::new(0), Door::new());
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                pool.scope(|scope| {
+                    let running = scope.spawn(|| {
+                        begun.store(1, Ordering::SeqCst);
+                        door.pass();
+                        ended.store(1, Ordering::SeqCst);
+                    });
+                    eventually("it runs", || begun.load(Ordering::SeqCst) == 1);
+                    assert!(running.cancel());
+                    assert!(matches!(running.wait(), Err(JoinError::Cancelled)));
+                    begun.store(2, Ordering::SeqCst);
+                });
+                assert_eq!(ended.load(Ordering::SeqCst), 1);
+            });
+            eventually("the joiner is told", || begun.load(Ordering::SeqCst) == 2);
+            assert_eq!(ended.load(Ordering::SeqCst), 0);
+            door.open();
+        });
+    });
+}
+
+#[test]
+fn a_scope_has_a_level() {
+    watched(|| {
+        let pool = pool(Mode::Strict, 1);
+        let begun = Record::new();
+        let held = Mutex::new(Some(hold(&pool)));
+        pool.scope(|scope| {
+            for level in [7, 2, 5] {
+                scope.set_level(level);
+                let begun = begun.clone();
+                scope.execute(move || begun.note(level));
+            }
+            drop(held.lock().unwrap().take());
+            assert!(panic_of(|| scope.set_level(10)).contains("no level 10"));
+            assert_eq!(scope.pool().levels(), 10);
+        });
+        assert_eq!(begun.entries(), [2, 5, 7]);
+    });
+}
+
+#[test]
+fn a_scope_on_a_pool_that_was_shut_down_starts_nothing() {
+    in_both_modes(|mode| {
+        for how in [Shutdown::Drain, Shutdown::Cancel] {
+            let (pool, tally) = (pool(mode, 1), Tally::new());
+            pool.shutdown(how).wait();
+            let ran = AtomicUsize::new(0);
+            pool.scope(|scope| {
+                let value = tally.make();
+                let task = scope.spawn(|| {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    value
+                });
+                assert!(matches!(task.wait(), Err(JoinError::ShutDown)));
+                let value = tally.make();
+                let ran = &ran;
+                scope.execute(move || {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    drop(value);
+                });
+            });
+            assert_eq!(ran.load(Ordering::SeqCst), 0);
+            tally.expect_all_dropped();
+        }
+    });
+}
+
+/// Whoever cancels the tasks of a scope has counted them out when that returns, also if it is a worker
+/// with more to do.
+#[test]
+fn a_scope_ends_when_its_pool_is_cancelled_by_a_busy_worker() {
+    in_both_modes(|mode| {
+        let (short, busy) = (pool(mode, 1), pool(mode, 1));
+        let (door, ended) = (Door::new(), Door::new());
+        let held = hold(&short);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                short.scope(|scope| {
+                    scope.execute(|| panic!("this was cancelled"));
+                    busy.execute({
+                        let (short, door) = (short.clone(), std::sync::Arc::clone(&door));
+                        move || {
+                            drop(short.shutdown(Shutdown::Cancel));
+                            door.pass();
+                        }
+                    });
+                });
+                ended.open();
+            });
+            let (send, receive) = std::sync::mpsc::channel();
+            let ended = &ended;
+            threads.spawn(move || {
+                ended.pass();
+                send.send(()).unwrap();
+            });
+            let received = receive.recv_timeout(crate::support::LIMIT / 2);
+            door.open();
+            assert!(received.is_ok(), "the scope did not end");
+        });
+        drop(held);
+    });
+}
