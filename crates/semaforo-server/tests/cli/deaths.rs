@@ -1,13 +1,12 @@
 //! Who dies, and that nobody runs meanwhile who must not.
 
 use std::fs;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::evidence::Evidence;
-use super::support::{Directory, Program, SEMAFORO, Server, wait_until};
+use super::support::{Directory, Program, SEMAFORO, Server, attentive, wait_until};
 
 /// Long enough for a busy machine, and longer than a test has to wait.
 const LONG: &str = "20s";
@@ -184,7 +183,7 @@ fn a_lost_session_may_be_only_a_warning() {
     let run = format!(
         "exec {SEMAFORO} run --lock a --ttl 500ms --on-lost warn -- sh -c '{script}' 2> errors"
     );
-    let mut shell = Command::new("sh");
+    let mut shell = attentive("sh");
     shell.args(["-c", &run]).env("SEMAFORO_SERVER", &scene.server.address);
     let run = Program::start(shell.current_dir(scene.server.directory.path()));
     wait_until("it runs", || began.exists());

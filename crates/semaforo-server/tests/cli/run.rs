@@ -1,13 +1,12 @@
 //! `run`: what it holds, for how long, and what it tells.
 
 use std::fs;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::evidence::Evidence;
-use super::support::{Program, SEMAFORO, Server, wait_until};
+use super::support::{Program, SEMAFORO, Server, attentive, wait_until};
 
 #[test]
 fn the_status_is_the_childs() {
@@ -178,7 +177,7 @@ fn what_is_ignored_stays_ignored() {
     // As of nohup: the child must not get a hangup either.
     let script = format!("echo ready >> {}; while :; do sleep 0.01; done", file.display());
     let nohup = format!("trap '' HUP; exec {SEMAFORO} run --lock a -- sh -c '{script}'");
-    let mut shell = Command::new("sh");
+    let mut shell = attentive("sh");
     let run = Program::start(shell.args(["-c", &nohup]).env("SEMAFORO_SERVER", &server.address));
     wait_until("it runs", || file.exists());
     run.signal(Signal::HUP);

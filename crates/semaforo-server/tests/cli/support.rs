@@ -111,7 +111,7 @@ impl Server {
 
     /// The program, told where the server is.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(SEMAFORO);
+        let mut command = attentive(SEMAFORO);
         command
             .args(arguments)
             .env("SEMAFORO_SERVER", &self.address)
@@ -253,4 +253,12 @@ impl Drop for Program {
             let _ = self.process.wait();
         }
     }
+}
+
+/// A program that ignores no signal, however the tests were started: in the background of a script, interrupts are
+/// ignored, and that is inherited.
+pub(crate) fn attentive(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]);
+    command
 }

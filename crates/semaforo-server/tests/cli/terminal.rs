@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::process::{ioctl_tiocsctty, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::support::{SEMAFORO, Server, wait_until};
+use super::support::{SEMAFORO, Server, attentive, wait_until};
 
 /// A person at a terminal, with a shell.
 struct Terminal {
@@ -27,7 +27,7 @@ impl Terminal {
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let device = File::options().read(true).write(true).open(name).unwrap();
-        let mut bash = Command::new("bash");
+        let mut bash = attentive("bash");
         bash.args(["--norc", "--noprofile", "--noediting", "-i"])
             .env("PS1", "ready> ")
             .env("SEMAFORO_SERVER", &server.address)

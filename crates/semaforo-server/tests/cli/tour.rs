@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use super::support::{Program, SEMAFORO, Server};
+use super::support::{Program, SEMAFORO, Server, attentive};
 
 /// The section of the README.
 const HEADING: &str = "## A two-minute tour";
@@ -90,7 +89,7 @@ fn play(steps: &[Step]) -> Result<(), String> {
         if typed.contains("semaforo serve") || typed.contains("cargo ") {
             continue;
         }
-        let mut bash = Command::new("bash");
+        let mut bash = attentive("bash");
         bash.args(["-c", typed])
             .env_clear()
             .env("PATH", &path)
