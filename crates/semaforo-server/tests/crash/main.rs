@@ -8,6 +8,7 @@ mod client;
 mod history;
 mod process;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -45,28 +46,33 @@ fn survive(server: &mut Process, clients: Vec<Runner>) {
     });
 }
 
-#[test]
-fn numbered_requests_are_done_exactly_once_through_crashes() {
-    let mut server = Process::new();
-    let address = server.address();
-    let ledger = Ledger::default();
-    Session::open(address).call("CREATE", "/queues/work", "", "");
-    let mut clients: Vec<Runner> = Vec::new();
-    for producer in 0..PRODUCERS {
+/// Clients that put, and write down what was put for sure.
+fn producers(address: SocketAddr, queue: &'static str, ledger: &Ledger) -> Vec<Runner> {
+    let producer = |producer| -> Runner {
         let ledger = ledger.clone();
-        clients.push(Box::new(move |stop| {
+        Box::new(move |stop| {
             let mut session = Session::open(address);
             for number in 0.. {
                 if stop.load(Ordering::SeqCst) {
                     break;
                 }
                 let payload = format!("[{producer},{number}]");
-                let answer = session.call("PUT", "/queues/work", "", &payload);
+                let answer = session.call("PUT", queue, "", &payload);
                 assert_eq!(answer.status, 200, "{answer:?}");
                 ledger.put(producer, number);
             }
-        }));
-    }
+        })
+    };
+    (0..PRODUCERS).map(producer).collect()
+}
+
+#[test]
+fn numbered_requests_are_done_exactly_once_through_crashes() {
+    let mut server = Process::new();
+    let address = server.address();
+    let ledger = Ledger::default();
+    Session::open(address).call("CREATE", "/queues/work", "", "");
+    let mut clients = producers(address, "/queues/work", &ledger);
     // One takes for good, and sees every producer's messages in their order; its answers are kept until it says
     // that it knows them.
     let taken = ledger.clone();
@@ -102,22 +108,7 @@ fn messages_that_are_acknowledged_are_done_and_others_return() {
     let address = server.address();
     let ledger = Ledger::default();
     Session::open(address).call("CREATE", "/queues/jobs", "", "");
-    let mut clients: Vec<Runner> = Vec::new();
-    for producer in 0..PRODUCERS {
-        let ledger = ledger.clone();
-        clients.push(Box::new(move |stop| {
-            let mut session = Session::open(address);
-            for number in 0.. {
-                if stop.load(Ordering::SeqCst) {
-                    break;
-                }
-                let payload = format!("[{producer},{number}]");
-                let answer = session.call("PUT", "/queues/jobs", "", &payload);
-                assert_eq!(answer.status, 200, "{answer:?}");
-                ledger.put(producer, number);
-            }
-        }));
-    }
+    let mut clients = producers(address, "/queues/jobs", &ledger);
     for consumer in 0..CONSUMERS {
         let ledger = ledger.clone();
         clients.push(Box::new(move |stop| {

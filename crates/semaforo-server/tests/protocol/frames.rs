@@ -188,7 +188,7 @@ fn an_echo_is_the_whole_request() {
 }
 
 #[test]
-fn the_line_of_the_issue() {
+fn three_requests_in_one_line_as_netcat_sends_them() {
     let server = Server::start();
     let requests = concat!(
         r#"{"Method":"CREATE","Path":"q"}"#,
