@@ -10,8 +10,10 @@ use clap::Args;
 
 use super::context::{Context, Interrupt};
 use super::duration;
-use super::process::lifetime;
 use crate::client::{Client, Error, Raw, Reply};
+
+/// A session is not waited for in a line: also who does not want to wait gives the server this time to open one.
+const SHORTEST_OPENING: Duration = Duration::from_secs(1);
 
 /// Something that is acquired.
 #[derive(Args, Debug)]
@@ -89,26 +91,26 @@ impl Acquire {
     ) -> Result<()> {
         let client = context.connection.open(self.ttl)?;
         let interrupt = Interrupt::watch()?;
-        let request = self.request(&client, path, headers).in_session();
-        let result = request.send().cancel_on(&interrupt.token()).wait();
-        let mut reply = match result {
-            Ok(reply) => reply,
+        let token = interrupt.token();
+        let request = self.request(&client, path, headers).in_session().send();
+        let mut opening = client.session().cancel_on(&token);
+        if let Some(timeout) = self.timeout {
+            opening = opening.timeout(timeout.max(SHORTEST_OPENING));
+        }
+        let acquire = || {
+            let session = opening.wait()?;
+            let reply = request.cancel_on(&token).wait()?;
+            // The time to live counts from here.
+            client.session().cancel_on(&token).wait()?;
+            if session.is_lost() { Err(Error::SessionLost) } else { Ok((session, reply)) }
+        };
+        let (session, mut reply) = match acquire() {
+            Ok(acquired) => acquired,
             Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
         };
-        let session = match lifetime::session(&client) {
-            Ok(session) => session,
-            Err(error) => {
-                let _ = client.close().wait();
-                return Err(error);
-            }
-        };
-        // The time to live counts from here.
-        let renewed = client.request("KEEPALIVE", "/sessions").header("session", &*session).wait();
-        reply.headers.insert(0, ("session".to_owned(), session));
-        if let Err(error) = renewed.map_err(anyhow::Error::from).and_then(|_| {
-            // If nobody learns of it, nobody can release it.
-            context.output.answer(&reply)
-        }) {
+        reply.headers.insert(0, ("session".to_owned(), session.id().to_owned()));
+        // If nobody learns of it, nobody can release it.
+        if let Err(error) = context.output.answer(&reply) {
             let _ = client.close().wait();
             return Err(error);
         }

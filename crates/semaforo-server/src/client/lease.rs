@@ -1,6 +1,8 @@
 //! How long a session lives for sure.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,10 +12,11 @@ use semaforo::{CancelSource, CancelToken};
 ///
 /// The server counts from the arrival of a request, we from its sending: if we think that the
 /// session lives, it does.
-#[derive(Debug)]
 pub(super) struct Lease {
     /// Which of the client's sessions this is.
     pub(super) number: u64,
+    /// What the server calls it, once it is open.
+    id: OnceLock<String>,
     began: Instant,
     /// Milliseconds after `began`.
     ends: AtomicU64,
@@ -24,7 +27,16 @@ impl Lease {
     /// For a session that is not open yet, and therefore does not end.
     pub(super) fn new(number: u64) -> Self {
         let (began, ends) = (Instant::now(), AtomicU64::new(u64::MAX));
-        Self { number, began, ends, lost: CancelSource::new() }
+        Self { number, id: OnceLock::new(), began, ends, lost: CancelSource::new() }
+    }
+
+    /// The server has given it its name, which never changes.
+    pub(super) fn opened(&self, id: &str) {
+        let _ = self.id.set(id.to_owned());
+    }
+
+    pub(super) fn id(&self) -> Option<&str> {
+        self.id.get().map(String::as_str)
     }
 
     /// A request that was sent then has been answered. The first time, it is the one that opened the
@@ -62,6 +74,16 @@ impl Lease {
     }
 }
 
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The id is a secret.
+        f.debug_struct("Lease")
+            .field("number", &self.number)
+            .field("is_lost", &self.is_lost())
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,7 +91,9 @@ mod tests {
     #[test]
     fn it_counts_from_the_sending() {
         let lease = Lease::new(1);
-        assert!(!lease.is_lost());
+        assert_eq!((lease.id(), lease.ends(), lease.is_lost()), (None, None, false));
+        lease.opened("s1");
+        assert_eq!(lease.id(), Some("s1"));
         let sent = Instant::now();
         lease.renew(sent, Duration::from_secs(60));
         assert!(!lease.is_lost());

@@ -59,6 +59,7 @@ pub use self::objects::queue::{Delivery, Message, Put, Queue};
 pub use self::objects::raw::Raw;
 pub use self::objects::rwlock::{ReadGuard, ReadWriteLock, WriteGuard};
 pub use self::objects::semaphore::{Permit, Semaphore};
+pub use self::objects::session::Session;
 pub use self::reply::Reply;
 
 use self::handle::Handle;
@@ -153,6 +154,12 @@ impl Client {
     pub fn show(&self, path: &str) -> Call<String> {
         let plan = Plan::new("SHOW", path, Mode::Free);
         Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
+    }
+
+    /// The session that the client uses now; it is opened if need be, and renewed in any case.
+    pub fn session(&self) -> Call<Session> {
+        let plan = Plan::new("KEEPALIVE", "/sessions", Mode::Safe);
+        Call::new(&self.handle, plan, |_, granted| Session::new(granted))
     }
 
     /// Fires when the client's session is lost: the one that it has now, or the next if it has none.

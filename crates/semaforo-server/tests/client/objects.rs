@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client_support::{LONG, Running, block_on, shown, until};
 use semaforo_server::client::{
-    Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue,
+    Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue, Session,
 };
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
@@ -15,6 +15,8 @@ use semaforo_server::server::access::Tokens;
 
 const NOW: Duration = Duration::ZERO;
 const SOON: Duration = Duration::from_millis(30);
+/// Leases count in these.
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn timed_out<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert!(matches!(result, Err(Error::TimedOut)), "{result:?}");
@@ -25,8 +27,8 @@ fn timed_out<T: std::fmt::Debug>(result: Result<T, Error>) {
 fn all_is_send() {
     fn is_send<T: Send + 'static>() {}
     fn is_sync<T: Sync>() {}
-    is_send::<(Client, Lock, Queue, LockGuard, Permit, Delivery, Error)>();
-    is_sync::<(Client, Lock, Queue, LockGuard, Permit, Delivery)>();
+    is_send::<(Client, Lock, Queue, LockGuard, Permit, Delivery, Error, Session)>();
+    is_sync::<(Client, Lock, Queue, LockGuard, Permit, Delivery, Session)>();
     is_send::<(Call<LockGuard>, Call<()>, Connecting)>();
 }
 
@@ -276,6 +278,40 @@ fn everything_else() {
     assert_eq!(reply.wait().unwrap().header("Count"), Some("0"));
     let refused = client.request("DANCE", "/latches/a1").wait().unwrap_err();
     assert!(matches!(refused, Error::Refused { status: 405, .. }), "{refused}");
+}
+
+#[test]
+fn a_session_says_who_it_is_and_how_long_it_lives() {
+    let server = Running::start();
+    let client = Client::connect(server.address.to_string()).ttl(LONG).wait().unwrap();
+    let asked = Instant::now();
+    let session = client.session().wait().unwrap();
+    let answered = Instant::now();
+    assert!((asked + LONG - MILLISECOND..=answered + LONG).contains(&session.ends()));
+
+    // What is asked in its name by somebody else is done for it.
+    let guard = client.lock("x").acquire().wait().unwrap();
+    let other = server.client();
+    let release = other.request("RELEASE", "/locks/x").header("session", session.id());
+    release.header("fence", guard.fence()).wait().unwrap();
+    assert!(matches!(guard.check().wait(), Err(Error::Gone(_))));
+
+    // Every answer in it renews it, and asking again finds the same.
+    let before = session.ends();
+    until("time passes", || Instant::now() > answered + 2 * MILLISECOND);
+    let again = client.session().wait().unwrap();
+    assert_eq!(again.id(), session.id());
+    assert!(session.ends() > before);
+
+    assert!(!session.is_lost());
+    client.queue("q").create(0).wait().unwrap();
+    client.queue("q").put("1").wait().unwrap();
+    let delivery = client.queue("q").take_manual().wait().unwrap();
+    let shown = format!("{session:?} {delivery:?} {client:?}");
+    assert!(!shown.contains(session.id()), "it is a secret: {shown}");
+    let lost = session.lost();
+    client.close().wait().unwrap();
+    assert!(session.is_lost() && lost.is_cancelled() && session.ends() <= Instant::now());
 }
 
 #[test]

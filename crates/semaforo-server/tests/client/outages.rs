@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client_support::proxy::Proxy;
 use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
@@ -84,11 +84,13 @@ fn a_session_that_nobody_hears_of_is_lost_on_both_sides() {
     let client = connect.wait().unwrap();
     let guard = client.lock("x").acquire().wait().unwrap();
     let lost = client.session_lost();
+    let session = client.session().wait().unwrap();
     proxy.set_shut(true);
     proxy.cut();
 
     let other = server.client();
     let next = other.lock("x").acquire().timeout(LONG).wait().unwrap();
+    assert!(session.ends() < Instant::now(), "nobody else has it while the session lives");
     assert!(guard.is_lost(), "the server must not think so before the client");
     assert!(next.fence() > guard.fence());
     until("the token fires", || lost.is_cancelled());
@@ -96,7 +98,8 @@ fn a_session_that_nobody_hears_of_is_lost_on_both_sides() {
     proxy.set_shut(false);
     next.release().wait().unwrap();
     let again = client.lock("x").acquire().timeout(LONG).wait().unwrap();
-    assert!(!again.is_lost());
+    assert!(!again.is_lost() && session.is_lost());
+    assert_ne!(client.session().wait().unwrap().id(), session.id());
     drop(guard);
     again.check().wait().unwrap();
 }

@@ -21,7 +21,6 @@ use self::holdings::{Held, Wanted};
 use super::context::Context;
 use super::duration;
 use super::exit::Failure;
-use super::process::lifetime::Lifetime;
 use super::process::signals;
 use crate::client::Error;
 
@@ -99,7 +98,6 @@ enum Event {
     Refused(usize, Error),
     /// The child has ended, or was stopped.
     Child(std::io::Result<WaitStatus>),
-    Lifetime(Lifetime),
     /// The client has given up the session.
     Lost,
 }

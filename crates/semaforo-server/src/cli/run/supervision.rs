@@ -16,11 +16,11 @@ use crate::cli::context::Context;
 use crate::cli::exit::{self, not_started, say};
 use crate::cli::process::group::Group;
 use crate::cli::process::guardian::Guardian;
-use crate::cli::process::lifetime::{self, Lifetime};
+use crate::cli::process::lifetime;
 use crate::cli::process::orders::Orders;
 use crate::cli::process::signals;
 use crate::cli::process::terminal::Terminal;
-use crate::client::{Client, Error};
+use crate::client::{Client, Error, Session};
 
 /// How often it is looked whether a group that was ended is gone.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -62,12 +62,13 @@ pub(super) fn run(
     sender: Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<Ending> {
-    let session = lifetime::session(client)?;
-    let ends = watch_session(run, client, &session, &held, &sender)?;
+    let session = client.session().wait()?;
+    watch_holds(&held, &session, &sender)?;
+    let ends = session.ends();
     let orders = Orders {
         connection: context.connection.clone(),
         token: context.connection.token()?,
-        session,
+        session: session.id().to_owned(),
         ttl: run.ttl,
         grace: run.grace,
     };
@@ -107,8 +108,17 @@ pub(super) fn run(
             }
         }
     });
-    let mut supervision =
-        Supervision { run, orders, guardian, group, terminal, ends, is_lost: false, ending: None };
+    let mut supervision = Supervision {
+        run,
+        orders,
+        guardian,
+        group,
+        terminal,
+        session,
+        ends,
+        is_lost: false,
+        ending: None,
+    };
     let ending = supervision.watch(events);
     let guardian = supervision.finish();
     // Others go on before anybody learns that this one has ended.
@@ -118,14 +128,8 @@ pub(super) fn run(
     ending
 }
 
-/// Has the session renewed, and learns when it is lost. Returns until when it lives for sure.
-fn watch_session(
-    run: &Run,
-    client: &Client,
-    session: &str,
-    held: &[Held],
-    sender: &Sender<Event>,
-) -> Result<Instant> {
+/// Has it told when a hold is lost. None may be already.
+fn watch_holds(held: &[Held], session: &Session, sender: &Sender<Event>) -> Result<()> {
     for held in held {
         let (lost, sender) = (held.hold().lost(), sender.clone());
         thread::spawn(move || {
@@ -133,14 +137,10 @@ fn watch_session(
             let _ = sender.send(Event::Lost);
         });
     }
-    let sender = sender.clone();
-    let first = lifetime::watch(client, session, run.ttl, move |lifetime| {
-        sender.send(Event::Lifetime(lifetime)).is_ok()
-    })?;
-    match first {
-        Lifetime::Until(ends) if !held.iter().any(|held| held.hold().is_lost()) => Ok(ends),
-        _ => Err(anyhow!(Error::SessionLost).context("before the command was started")),
+    if session.is_lost() || held.iter().any(|held| held.hold().is_lost()) {
+        return Err(anyhow!(Error::SessionLost).context("before the command was started"));
     }
+    Ok(())
 }
 
 /// The command while it runs, and all that watches over it.
@@ -150,7 +150,8 @@ struct Supervision<'a> {
     guardian: Guardian,
     group: Group,
     terminal: Option<Terminal>,
-    /// Until then the session lives for sure.
+    session: Session,
+    /// Until then the session lives for sure, as the guardian was told.
     ends: Instant,
     is_lost: bool,
     /// The command was told to end; it is killed then.
@@ -166,6 +167,7 @@ struct Kill {
 impl Supervision<'_> {
     fn watch(&mut self, events: &Receiver<Event>) -> Result<Ending> {
         loop {
+            self.look_at_the_session();
             self.look_at_the_clock();
             let event = match self.next_time() {
                 Some(time) => events.recv_timeout(time.saturating_duration_since(Instant::now())),
@@ -181,8 +183,7 @@ impl Supervision<'_> {
                         None => return Ok(self.ended(status)),
                     }
                 }
-                Ok(Event::Lifetime(Lifetime::Until(ends))) => self.renewed(ends),
-                Ok(Event::Lifetime(Lifetime::Over) | Event::Lost) => self.lost(),
+                Ok(Event::Lost) => self.lost(),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(anyhow!("nobody waits for the command any more"));
@@ -205,7 +206,10 @@ impl Supervision<'_> {
         match self.ending {
             Some(Kill { at, is_done: false }) => Some(at),
             Some(_) => None,
-            None => self.asking_time(),
+            None => {
+                let glance = Instant::now() + lifetime::glance(self.run.ttl);
+                Some(self.asking_time().map_or(glance, |time| time.min(glance)))
+            }
         }
     }
 
@@ -233,7 +237,11 @@ impl Supervision<'_> {
         self.ending = Some(Kill { at: kill_at, is_done: false });
     }
 
-    fn renewed(&mut self, ends: Instant) {
+    fn look_at_the_session(&mut self) {
+        let ends = self.session.ends();
+        if ends <= self.ends {
+            return;
+        }
         self.ends = ends;
         if !self.guardian.is_on_guard()
             && let Ok(mut guardian) = Guardian::start(&self.orders)

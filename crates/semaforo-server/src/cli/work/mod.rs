@@ -19,10 +19,10 @@ use super::context::Context;
 use super::duration;
 use super::exit::{self, say};
 use super::process::guardian::Guardian;
-use super::process::lifetime::{self, Lifetime};
+use super::process::lifetime;
 use super::process::orders::Orders;
 use super::process::signals;
-use crate::client::{Client, Error};
+use crate::client::{Client, Error, Session};
 
 /// The most commands at a time: each waits for a message in a request of its own, and a session has 1024.
 const MOST_AT_A_TIME: u64 = 512;
@@ -74,7 +74,6 @@ pub(super) struct Work {
 /// What the main thread waits for.
 enum Event {
     Signal,
-    Lifetime(Lifetime),
     /// The client has given up the session.
     Lost,
     /// One of the crew takes no more messages.
@@ -90,21 +89,17 @@ impl Work {
         })?;
         let client = context.connection.open(self.ttl)?;
         self.prepare(context, &client)?;
-        let session = lifetime::session(&client)?;
-        let (lost, lost_sender) = (client.session_lost(), sender.clone());
+        let session = client.session().wait()?;
+        let (lost, lost_sender) = (session.lost(), sender.clone());
         thread::spawn(move || {
             lost.cancelled().wait();
             let _ = lost_sender.send(Event::Lost);
         });
-        let lifetime_sender = sender.clone();
-        let first = lifetime::watch(&client, &session, self.ttl, move |lifetime| {
-            lifetime_sender.send(Event::Lifetime(lifetime)).is_ok()
-        })?;
-        let Lifetime::Until(ends) = first else { return Err(Error::SessionLost.into()) };
+        let ends = session.ends();
         let orders = Orders {
             connection: context.connection.clone(),
             token: context.connection.token()?,
-            session,
+            session: session.id().to_owned(),
             ttl: self.ttl,
             grace: self.grace,
         };
@@ -120,8 +115,16 @@ impl Work {
                 let _ = sender.send(Event::Left(result));
             });
         }
-        let mut watch =
-            Watch { crew, orders, ends, left: concurrency, kill_at: None, lost: false, asked: 0 };
+        let mut watch = Watch {
+            crew,
+            orders,
+            session,
+            ends,
+            left: concurrency,
+            kill_at: None,
+            lost: false,
+            asked: 0,
+        };
         let result = watch.run(&events);
         let lost = watch.lost;
         let guardian = watch.crew.dismiss();
@@ -161,7 +164,8 @@ impl Work {
 struct Watch {
     crew: Arc<Crew>,
     orders: Orders,
-    /// Until then the session lives for sure.
+    session: Session,
+    /// Until then the session lives for sure, as the guardian was told.
     ends: Instant,
     /// How many of the crew still work.
     left: u64,
@@ -176,6 +180,7 @@ impl Watch {
     fn run(&mut self, events: &Receiver<Event>) -> Result<()> {
         let mut result = Ok(());
         while self.left > 0 {
+            self.look_at_the_session();
             self.look_at_the_clock();
             let wait = self.next_time().map(|time| time.saturating_duration_since(Instant::now()));
             let event = match wait {
@@ -184,11 +189,7 @@ impl Watch {
             };
             match event {
                 Ok(Event::Signal) => self.signalled(),
-                Ok(Event::Lifetime(Lifetime::Until(ends))) => {
-                    self.ends = ends;
-                    self.crew.renewed(&self.orders, ends);
-                }
-                Ok(Event::Lifetime(Lifetime::Over) | Event::Lost) => {
+                Ok(Event::Lost) => {
                     let grace = Instant::now() + self.orders.grace;
                     self.lose("the session is lost: terminating the commands", grace);
                 }
@@ -211,8 +212,17 @@ impl Watch {
     }
 
     fn next_time(&self) -> Option<Instant> {
-        let asking = self.asking_time().filter(|_| !self.lost);
-        [asking, self.kill_at].into_iter().flatten().min()
+        let glance = Instant::now() + lifetime::glance(self.orders.ttl);
+        let coming = [Some(glance), self.asking_time()].into_iter().flatten().min();
+        [coming.filter(|_| !self.lost), self.kill_at].into_iter().flatten().min()
+    }
+
+    fn look_at_the_session(&mut self) {
+        let ends = self.session.ends();
+        if ends > self.ends {
+            self.ends = ends;
+            self.crew.renewed(&self.orders, ends);
+        }
     }
 
     fn look_at_the_clock(&mut self) {

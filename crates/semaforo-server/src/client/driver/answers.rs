@@ -114,7 +114,7 @@ impl Driver {
                     self.fail_session(place, || Error::of(&reply));
                     return Ok(());
                 };
-                session.id = Some(id.to_owned());
+                session.lease.opened(id);
                 session.is_opening = false;
                 let ttl = answer.headers.get("ttl").and_then(|ttl| ttl.parse().ok());
                 session.ttl = ttl.map_or(session.ttl, Duration::from_millis);

@@ -51,7 +51,7 @@ impl Driver {
         let mut due = Vec::new();
         let mut is_dead = false;
         for (place, session) in self.sessions.iter() {
-            if session.id.is_none() {
+            if session.id().is_none() {
                 continue;
             }
             if session.lease.ends().is_some_and(|ends| ends <= now) {
@@ -101,7 +101,7 @@ impl Driver {
         times.extend(self.deadlines.first().map(|(time, _)| *time));
         let is_up = matches!(self.state, State::Up(_));
         for (_, session) in self.sessions.iter() {
-            if session.id.is_some() {
+            if session.id().is_some() {
                 times.extend(session.lease.ends());
                 times.extend(session.keep_alive_due().filter(|_| is_up));
                 times.extend(session.keep_alive_sent.map(|sent| sent + session.ttl / 3));
@@ -132,7 +132,7 @@ impl Driver {
 
     pub(super) fn fail_session(&mut self, place: u64, error: impl Fn() -> Error) {
         if let Some(session) = self.sessions.remove(place) {
-            let was_open = session.id.is_some();
+            let was_open = session.id().is_some();
             session.lease.lose();
             let mut over = Vec::new();
             for (number, asked) in &self.outstanding {
@@ -156,7 +156,7 @@ impl Driver {
             return;
         }
         let Some(session) = self.sessions.get(place) else { return };
-        let Some(id) = session.id.clone() else { return };
+        let Some(id) = session.id().map(str::to_owned) else { return };
         if session.keep_alive_sent.is_none() {
             session.keep_alive_sent = Some(now);
             let acked = session.news().map(|acked| ("acked", Value::Number(acked)));

@@ -230,7 +230,8 @@ impl Driver {
                 asked.is_abandoned = true;
                 if asked.sent.is_some() {
                     let (session, seq) = (asked.session, asked.seq);
-                    let id = session.and_then(|session| self.sessions.get(session)?.id.clone());
+                    let session = session.and_then(|session| self.sessions.get(session));
+                    let id = session.and_then(|session| session.id().map(str::to_owned));
                     if let (Some(id), Some(seq)) = (id, seq) {
                         let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
                         self.errand(Errand::Cancel, "CANCEL", "", headers, now);
@@ -294,7 +295,7 @@ impl Driver {
         unsent.retain(|number| !self.send(*number, now));
         self.unsent.append(&mut unsent);
         while let Some(session) = self.sessions.remove_unused() {
-            if let Some(id) = &session.id {
+            if let Some(id) = session.id() {
                 self.errand(
                     Errand::Close,
                     "CLOSE",
@@ -317,7 +318,7 @@ impl Driver {
                 None => self.sessions.current(),
             };
             let Some(found) = self.sessions.get(place) else { return true };
-            if found.id.is_none() {
+            if found.id().is_none() {
                 self.open(place, now);
                 return false;
             }
@@ -356,7 +357,7 @@ impl Driver {
     /// Whether there is something that the server has to be told.
     fn has_business(&mut self) -> bool {
         !self.outstanding.is_empty()
-            || self.sessions.iter().any(|(_, session)| session.id.is_some())
+            || self.sessions.iter().any(|(_, session)| session.id().is_some())
     }
 
     /// Whether the client was closed, and everything has been said.
@@ -386,7 +387,7 @@ impl Driver {
         for place in places {
             if let Some(session) = self.sessions.remove(place) {
                 session.lease.lose();
-                if let Some(id) = &session.id {
+                if let Some(id) = session.id() {
                     let headers = [("session", Value::Text(id))];
                     self.errand(Errand::Close, "CLOSE", "/sessions", headers, now);
                 }

@@ -82,7 +82,7 @@ impl Outstanding {
         if let Some(session) = session {
             let acked = session.news();
             headers.extend(acked.map(|acked| ("acked", Value::Number(acked))));
-            headers.extend(session.id.as_deref().map(|id| ("session", Value::Text(id))));
+            headers.extend(session.id().map(|id| ("session", Value::Text(id))));
         }
         let payload = self.plan.payload.as_deref().map(str::as_bytes);
         write_request(output, &self.plan.method, &self.plan.path, headers, payload);

@@ -17,8 +17,6 @@ const WINDOW: u64 = 1024;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) lease: Arc<Lease>,
-    /// Known once it is open.
-    pub(super) id: Option<String>,
     pub(super) ttl: Duration,
     /// When a keep-alive was sent that is not answered yet.
     pub(super) keep_alive_sent: Option<Instant>,
@@ -38,7 +36,6 @@ impl Session {
     fn new(number: u64, ttl: Duration) -> Self {
         Self {
             lease: Arc::new(Lease::new(number)),
-            id: None,
             ttl,
             keep_alive_sent: None,
             is_opening: false,
@@ -48,6 +45,11 @@ impl Session {
             told: 0,
             others: 0,
         }
+    }
+
+    /// What the server calls it, once it is open.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.lease.id()
     }
 
     /// All answers up to this number have arrived.
@@ -88,7 +90,7 @@ impl Session {
 
     /// When the next keep-alive is due; none while there is one under way.
     pub(super) fn keep_alive_due(&self) -> Option<Instant> {
-        self.id.as_ref()?;
+        self.id()?;
         if self.keep_alive_sent.is_some() {
             return None;
         }

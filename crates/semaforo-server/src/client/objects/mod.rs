@@ -9,6 +9,7 @@ pub(super) mod queue;
 pub(super) mod raw;
 pub(super) mod rwlock;
 pub(super) mod semaphore;
+pub(super) mod session;
 
 use std::sync::Arc;
 
