@@ -164,8 +164,8 @@ impl Connection {
     pub(super) fn write(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         let end = (self.released - self.output_base) as usize;
         if let Some(tls) = &mut self.tls {
-            let output = self.output.get(self.output_start..end).unwrap_or_default();
-            self.output_start += tls.write(&mut self.stream, output, &mut self.writable)?;
+            let output = self.output.get(..end).unwrap_or_default();
+            tls.write(&mut self.stream, output, &mut self.output_start, &mut self.writable)?;
         } else {
             while self.writable {
                 let output = self.output.get(self.output_start..end).unwrap_or_default();

@@ -143,24 +143,24 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes. Answers how much of `output` was handed over; less than all when the socket takes no
-    /// more, which clears `writable`, or when hands are still being shaken.
+    /// Encrypts and writes `output` from `start` on, and moves `start` to where the rest begins, also if it fails.
+    /// There is a rest when the socket takes no more, which clears `writable`, or when hands are still being shaken.
     pub(super) fn write(
         &mut self,
         stream: &mut TcpStream,
         output: &[u8],
+        start: &mut usize,
         writable: &mut bool,
-    ) -> io::Result<usize> {
-        let mut handed = 0;
+    ) -> io::Result<()> {
         loop {
             self.write_records(stream, writable)?;
-            let rest = output.get(handed..).unwrap_or_default();
+            let rest = output.get(*start..).unwrap_or_default();
             if !*writable || rest.is_empty() || self.connection.is_handshaking() {
-                return Ok(handed);
+                return Ok(());
             }
             let record = rest.get(..RECORD).unwrap_or(rest);
             let count = self.connection.writer().write(record)?;
-            handed += count;
+            *start += count;
             self.unsent = count;
         }
     }

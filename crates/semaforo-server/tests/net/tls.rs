@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use crate::net_support::{Options, Server, exchange, read_exactly};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
@@ -120,4 +121,33 @@ fn files_that_cannot_be_used_are_named() {
     assert!(matches!(error, TlsError::NoCertificate(..)), "{error}");
     let error = server_config(&file("certificate.pem"), &file("certificate.pem"), &[]).unwrap_err();
     assert!(matches!(error, TlsError::NoKey(..)), "{error}");
+}
+
+/// What the socket refused has reached nobody, and nothing else has not.
+#[test]
+fn output_that_a_reset_connection_refuses_counts_as_not_sent() {
+    const RECORD: &[u8] = b"abcdef";
+    let options = Options { flushes: false, ..tls() };
+    let (sender, received) = mpsc::channel();
+    let server = Server::start(options, move |_, _, input| {
+        sender.send(()).unwrap();
+        input.len()
+    });
+    let (stream, id) = server.connect_seen();
+    let mut stream = shake_hands(stream);
+    stream.write_all(b"x").unwrap();
+    received.recv().unwrap();
+    let tried = server.ask(move |net| {
+        // The loop is here, and cannot hear of it before it writes.
+        rustix::net::sockopt::set_socket_linger(&stream.sock, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        let mut tried = 0;
+        while net.queued(id).is_some() {
+            net.send(id, RECORD);
+            net.flush(id);
+            tried += 1;
+        }
+        tried
+    });
+    assert_eq!(server.wait_closed(id).accepted, RECORD.len() as u64 * (tried - 1));
 }
