@@ -44,11 +44,13 @@ impl Connections {
             connection.told_end = true;
             service.ended(self, id);
         }
-        if let Some(connection) = self.get(id)
-            && connection.at_end
-            && !connection.again
-            && connection.wants_input(limit)
-        {
+        let Some(connection) = self.get_mut(id).filter(|connection| connection.at_end) else {
+            return;
+        };
+        if !connection.wants_input(limit) {
+            // No event will tell again that it has ended.
+            connection.again = true;
+        } else if !connection.again {
             self.finish(id);
         }
     }

@@ -48,18 +48,16 @@ impl Connections {
     /// Lets everything go that was appended so far, and writes as much as the socket takes; the rest follows
     /// by itself.
     pub fn flush(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.get_mut(id) {
-            connection.dirty = false;
-            let all = connection.queued();
-            self.flush_to(id, all);
-        }
+        self.flush_to(id, u64::MAX);
     }
 
     /// Lets output go up to a stream offset, and writes as much as the socket takes; the rest, up to
     /// there, follows by itself.
     pub fn flush_to(&mut self, id: ConnectionId, offset: u64) {
         if let Some(connection) = self.get_mut(id) {
-            connection.released = connection.released.max(offset.min(connection.queued()));
+            let queued = connection.queued();
+            connection.released = connection.released.max(offset.min(queued));
+            connection.dirty &= offset < queued;
             self.pump(id.index());
         }
     }

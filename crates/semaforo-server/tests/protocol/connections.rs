@@ -272,3 +272,18 @@ fn a_request_that_arrives_with_a_flood_of_messages_is_answered() {
     assert_eq!(answers.iter().filter(|answer| answer.payload().is_some()).count(), 25);
     assert_eq!(answers[25].id(), Some("ping"));
 }
+
+/// The answers to what it gave up are more than a slow reader may have unsent, and there is no further event.
+#[test]
+fn a_half_closed_connection_that_waited_for_very_much_is_closed() {
+    const WAITS: usize = 30_000;
+    let server = Server::start();
+    let mut client = server.connect();
+    client.done("CREATE q");
+    let requests: Vec<u8> = (0..WAITS).flat_map(|id| frame(&format!("TAKE q id={id}"))).collect();
+    client.send_bytes(&requests);
+    client.half_close();
+    let answers = client.rest();
+    assert!(answers.len() > limits::OUTPUT, "{}", answers.len());
+    assert_eq!(answers.iter().filter(|byte| **byte == b'\n').count(), WAITS);
+}
