@@ -82,6 +82,11 @@ impl MainSide {
         self.words.try_recv().ok()
     }
 
+    /// Waits for a word; none when the thread that speaks HTTP has ended, and all was heard.
+    pub(super) fn wait_for_word(&self) -> Option<Word> {
+        self.words.recv().ok()
+    }
+
     /// Sends an answer; [`wake`](Self::wake) has to follow.
     pub(super) fn answer(&self, answered: Answered) {
         self.shared.outstanding.fetch_sub(1, Ordering::Relaxed);

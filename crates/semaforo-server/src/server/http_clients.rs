@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::bridge::{MainSide, Word};
 use super::figures::Figures;
@@ -16,7 +16,8 @@ use crate::wire::write_answer;
 #[derive(Debug)]
 pub(super) struct HttpClients {
     side: MainSide,
-    waiting: HashSet<Ticket>,
+    /// Those that are not answered yet, and the ids that their clients gave them.
+    waiting: HashMap<Ticket, Option<Box<str>>>,
     /// Messages that were sent and may not have arrived.
     parcels: HashMap<Ticket, Parcel>,
     /// Answers of this turn.
@@ -31,7 +32,7 @@ impl HttpClients {
     pub(super) fn new(side: MainSide) -> Self {
         Self {
             side,
-            waiting: HashSet::new(),
+            waiting: HashMap::new(),
             parcels: HashMap::new(),
             unsent: Vec::new(),
             marks: VecDeque::new(),
@@ -43,24 +44,40 @@ impl HttpClients {
         self.side.next_word()
     }
 
-    /// A request is not answered yet.
-    pub(super) fn waits(&mut self, ticket: Ticket) {
-        self.waiting.insert(ticket);
+    /// Waits for a word; none when there will be none any more.
+    pub(super) fn wait_for_word(&self) -> Option<Word> {
+        self.side.wait_for_word()
     }
 
-    pub(super) fn respond(
+    /// A request is not answered yet.
+    pub(super) fn waits(&mut self, ticket: Ticket, id: Option<&str>) {
+        self.waiting.insert(ticket, id.map(Into::into));
+    }
+
+    /// Answers a request that was waiting.
+    pub(super) fn respond_late(
         &mut self,
         ticket: Ticket,
         answer: &Answer,
         address: &dyn Fn(ConnectionKey) -> String,
     ) {
-        self.waiting.remove(&ticket);
+        let id = self.waiting.remove(&ticket).flatten();
+        self.respond(ticket, id.as_deref(), answer, address);
+    }
+
+    pub(super) fn respond(
+        &mut self,
+        ticket: Ticket,
+        id: Option<&str>,
+        answer: &Answer,
+        address: &dyn Fn(ConnectionKey) -> String,
+    ) {
         let mut frame = Vec::new();
         if let Content::View(_) = answer.content {
             let payload = payload(answer, address);
-            write_answer(&mut frame, answer.status.number(), None, [], payload.as_deref());
+            write_answer(&mut frame, answer.status.number(), id, [], payload.as_deref());
         } else {
-            render(&mut frame, None, answer, address);
+            render(&mut frame, id, answer, address);
         }
         let confirm = match &answer.content {
             Content::Fragile(parcel) => self.parcels.insert(ticket, parcel.clone()).is_none(),
@@ -69,17 +86,17 @@ impl HttpClients {
         self.unsent.push(Answered { ticket, frame, confirm });
     }
 
-    pub(super) fn respond_with(&mut self, ticket: Ticket, payload: &[u8]) {
+    pub(super) fn respond_with(&mut self, ticket: Ticket, id: Option<&str>, payload: &[u8]) {
         let mut frame = Vec::new();
-        write_answer(&mut frame, 200, None, [], Some(payload));
+        write_answer(&mut frame, 200, id, [], Some(payload));
         self.unsent.push(Answered { ticket, frame, confirm: false });
     }
 
     /// A client went away, and what it waited for is over: every request is answered once.
     pub(super) fn forget(&mut self, ticket: Ticket) {
-        if self.waiting.remove(&ticket) {
+        if let Some(id) = self.waiting.remove(&ticket) {
             let mut frame = Vec::new();
-            write_answer(&mut frame, 204, None, [], None);
+            write_answer(&mut frame, 204, id.as_deref(), [], None);
             self.unsent.push(Answered { ticket, frame, confirm: false });
         }
     }

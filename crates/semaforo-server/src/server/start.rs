@@ -134,11 +134,12 @@ impl Server {
         clock: Clock,
         unrecorded: Option<u64>,
     ) -> Result<Self, StartError> {
-        let limits = net::Limits {
-            connections: net::raise_open_files(options.max_connections),
-            stuck: options.stuck,
-            ..net::Limits::default()
-        };
+        let for_http = options.http.map_or(0, |_| options.http_connections + http::RESERVED);
+        let wanted = options.max_connections.saturating_add(for_http);
+        let allowed = net::raise_open_files(wanted);
+        let for_http = if allowed < wanted { for_http.min(allowed / 4) } else { for_http };
+        let connections = (allowed - for_http).max(1);
+        let limits = net::Limits { connections, stuck: options.stuck, ..net::Limits::default() };
         let (mut net, address) = listen(limits, options.listen, options.tls.clone())?;
         let log = options.log.unwrap_or_else(Log::silent);
         if options.signals {
@@ -156,8 +157,9 @@ impl Server {
             return Ok(Self { net, desk, http: None, address, http_address: None, report: None });
         };
         let http_options = http::Options {
-            connections: options.http_connections,
+            connections: for_http.saturating_sub(http::RESERVED),
             body: options.frames.size,
+            depth: options.frames.depth,
             hosts: options.hosts,
             ..http::Options::default()
         };
@@ -199,6 +201,7 @@ impl Server {
         let http = http.transpose()?;
         self.net.run(&mut self.desk)?;
         if let Some(thread) = http {
+            self.desk.hear_out_http(&mut self.net);
             // A panic there has been reported, and the journal is what matters now.
             let _ = thread.join();
         }

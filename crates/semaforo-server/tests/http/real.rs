@@ -1,11 +1,13 @@
 //! HTTP in front of the real server: the same requests, the same answers.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 
 use crate::support::{LONG, Server, until};
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::{self, Options};
+use semaforo_server::wire;
 
 /// A server with HTTP, and where that is.
 fn start(options: Options) -> (Server, SocketAddr) {
@@ -43,11 +45,15 @@ impl Browser {
     }
 
     fn send(&mut self, line: &str, headers: &str, body: &str) {
+        self.try_send(line, headers, body).unwrap();
+    }
+
+    fn try_send(&mut self, line: &str, headers: &str, body: &str) -> io::Result<()> {
         let length = body.len();
         let text = format!(
             "{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
         );
-        self.stream.write_all(text.as_bytes()).unwrap();
+        self.stream.write_all(text.as_bytes())
     }
 
     fn answer(&mut self) -> Answer {
@@ -159,7 +165,7 @@ fn tokens_come_in_the_authorization_header_and_shutdown_needs_one() {
     let http = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server = server::Server::start(Options { http, tokens, ..Options::default() }).unwrap();
     let address = server.http_address().unwrap();
-    let running = std::thread::spawn(move || server.run());
+    let running = thread::spawn(move || server.run());
     let mut browser = Browser::connect(address);
     assert_eq!(browser.post("/v1/queues/q/CREATE", "").status, 401);
     let mut with = |token: &str, line: &str, body: &str| {
@@ -192,4 +198,59 @@ fn a_full_server_still_says_how_it_is() {
     // The connection that is there is the place of the next one.
     drop(only);
     server.connect().done(r#"{"Method":"PING"}"#);
+}
+
+/// Also those whose requests arrive when the main loop has nobody left to serve, and has ended.
+#[test]
+fn a_server_that_stops_answers_whoever_asks_meanwhile() {
+    const TOKEN: &str = "Authorization: Bearer 0123456789abcdef\r\n";
+    for _ in 0..30 {
+        let tokens = Some(Tokens::parse("0123456789abcdef rights=use,create,admin").unwrap());
+        let (server, address) = start(Options { tokens, ..Options::default() });
+        let busy = [(); 3].map(|()| {
+            let mut browser = Browser::connect(address);
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                // Until it is told to go.
+                while browser.try_send("POST /v1", TOKEN, r#"{"Method":"PING"}"#).is_ok()
+                    && browser.stream.read(&mut buffer).is_ok_and(|count| count > 0)
+                {
+                }
+            })
+        });
+        let mut browser = Browser::connect(address);
+        browser.send("POST /v1", TOKEN, r#"{"Method":"SHUTDOWN"}"#);
+        assert_eq!(browser.answer().status, 200);
+        server.join();
+        for thread in busy {
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_object_is_answered_with_its_id_at_once_and_later() {
+    let (server, address) = start(Options::default());
+    let mut browser = Browser::connect(address);
+    browser.send("POST /v1", "", r#"{"Method":"CREATE","Path":"q","Headers":{"id":"a"}}"#);
+    assert_eq!(browser.answer().body.trim(), r#"{"Status":200,"Headers":{"id":"a"}}"#);
+    browser.send("POST /v1", "", r#"{"Method":"ECHO","Headers":{"id":"b"}}"#);
+    assert!(browser.answer().body.contains(r#""Headers":{"id":"b"}"#));
+    browser.send("POST /v1", "", r#"{"Method":"TAKE","Path":"q","Headers":{"id":"c"}}"#);
+    let mut client = server.connect();
+    until("it waits", || client.done("SHOW q").value()["waiting"] == 1);
+    client.done("PUT q | 1");
+    let taken = browser.answer().body;
+    assert!(taken.contains(r#""id":"c""#) && taken.contains(r#""Payload":1"#), "{taken}");
+}
+
+#[test]
+fn the_deepest_request_is_the_same_as_over_tcp() {
+    let frames = wire::Limits { depth: 3, ..wire::Limits::default() };
+    let (_server, address) = start(Options { frames, ..Options::default() });
+    let mut browser = Browser::connect(address);
+    browser.send("POST /v1", "", r#"{"Method":"ECHO","Payload":[[1]]}"#);
+    assert_eq!(browser.answer().status, 200);
+    browser.send("POST /v1", "", r#"{"Method":"ECHO","Payload":[[[1]]]}"#);
+    assert_eq!(browser.answer().status, 413);
 }

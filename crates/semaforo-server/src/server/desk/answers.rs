@@ -25,7 +25,7 @@ impl Desk {
         match (caller, &mut self.http) {
             (Caller::Tcp(id), _) => self.append(net, id, name, answer),
             (Caller::Http(ticket), Some(http)) => {
-                http.respond(ticket, answer, &|key| address(net, key));
+                http.respond(ticket, name, answer, &|key| address(net, key));
             }
             (Caller::Http(_), None) => {}
         }
@@ -45,7 +45,7 @@ impl Desk {
                 write_answer(net.output(id), 200, name, [], Some(payload));
                 self.touch(id);
             }
-            (Caller::Http(ticket), Some(http)) => http.respond_with(ticket, payload),
+            (Caller::Http(ticket), Some(http)) => http.respond_with(ticket, name, payload),
             (Caller::Http(_), None) => {}
         }
     }
@@ -95,9 +95,15 @@ impl Desk {
         let mut answers = std::mem::take(&mut self.engine.out.answers);
         for (origin, answer) in answers.drain(..) {
             let caller = Caller::of(origin.connection);
-            let Caller::Tcp(id) = caller else {
-                self.respond(net, caller, None, &answer);
-                continue;
+            let id = match caller {
+                Caller::Tcp(id) => id,
+                Caller::Http(ticket) => {
+                    self.statuses.count(answer.status);
+                    if let Some(http) = &mut self.http {
+                        http.respond_late(ticket, &answer, &|key| address(net, key));
+                    }
+                    continue;
+                }
             };
             let Some(client) = self.client(id) else { continue };
             let Some(waiting) = client.waiting.remove(&origin.ticket) else { continue };

@@ -103,6 +103,39 @@ impl Desk {
         }
     }
 
+    /// Listens to the thread that speaks HTTP, which ends after this one's connections: who asks it meanwhile is
+    /// refused, and a message that it could not send returns.
+    pub(super) fn hear_out_http(&mut self, net: &mut Connections) {
+        while let Some(word) = self.http.as_ref().and_then(HttpClients::wait_for_word) {
+            let now = Instant::now();
+            self.engine.turn_begins(now);
+            self.hear(net, word);
+            self.turn_ends(net, now);
+        }
+    }
+
+    /// Does what the thread that speaks HTTP says.
+    fn hear(&mut self, net: &mut Connections, word: Word) {
+        match word {
+            Word::Request(ticket, submission) => self.handle_http(net, ticket, &submission),
+            Word::Cancel(ticket) => {
+                self.engine.disconnected(Caller::Http(ticket).key());
+                self.deliver(net);
+                if let Some(http) = &mut self.http {
+                    http.forget(ticket);
+                }
+            }
+            Word::Settled { ticket, accepted } => {
+                let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
+                if let Some(parcel) = parcel.filter(|_| !accepted) {
+                    self.returned = true;
+                    self.engine.undelivered(&parcel);
+                    self.deliver(net);
+                }
+            }
+        }
+    }
+
     /// Stops: nobody waits any more, and what is answered goes out within a bounded time.
     pub(super) fn stop(&mut self, net: &mut Connections) {
         if !std::mem::replace(&mut self.stopping, true) {
@@ -206,24 +239,7 @@ impl Service for Desk {
     fn woken(&mut self, net: &mut Connections) {
         self.engine.turn_begins(net.now());
         while let Some(word) = self.http.as_ref().and_then(HttpClients::next_word) {
-            match word {
-                Word::Request(ticket, submission) => self.handle_http(net, ticket, &submission),
-                Word::Cancel(ticket) => {
-                    self.engine.disconnected(Caller::Http(ticket).key());
-                    self.deliver(net);
-                    if let Some(http) = &mut self.http {
-                        http.forget(ticket);
-                    }
-                }
-                Word::Settled { ticket, accepted } => {
-                    let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
-                    if let Some(parcel) = parcel.filter(|_| !accepted) {
-                        self.returned = true;
-                        self.engine.undelivered(&parcel);
-                        self.deliver(net);
-                    }
-                }
-            }
+            self.hear(net, word);
         }
     }
 

@@ -53,13 +53,18 @@ impl Desk {
         submission: &Submission,
     ) {
         let caller = Caller::Http(ticket);
-        let outcome = match Request::parse(&submission.frame) {
-            Err(wrong) => Err(Answer::error(Status::Senseless, wrong.to_string())),
-            Ok(request) => self.perform(net, caller, None, submission.token.as_deref(), &request),
+        let request = match Request::parse(&submission.frame) {
+            Ok(request) => request,
+            Err(wrong) => {
+                let answer = Answer::error(Status::Senseless, wrong.to_string());
+                return self.respond(net, caller, None, &answer);
+            }
         };
+        let name = request.headers.get("id");
+        let outcome = self.perform(net, caller, name, submission.token.as_deref(), &request);
         self.deliver(net);
         if let Ok(Some(answer)) | Err(answer) = outcome {
-            self.respond(net, caller, None, &answer);
+            self.respond(net, caller, name, &answer);
         }
     }
 
@@ -154,7 +159,7 @@ impl Desk {
             Reply::Waits(key) => {
                 match (caller, &mut self.http) {
                     (Caller::Tcp(id), _) => self.waits(net, id, name, ticket, key),
-                    (Caller::Http(id), Some(http)) => http.waits(id),
+                    (Caller::Http(id), Some(http)) => http.waits(id, name),
                     (Caller::Http(_), None) => {}
                 }
                 Ok(None)

@@ -6,10 +6,10 @@ use super::route::Route;
 use crate::wire;
 
 /// The bytes that a TCP client would have sent.
-pub(super) fn frame(route: Route, body: &[u8], limit: usize) -> Result<Vec<u8>, Refusal> {
+pub(super) fn frame(route: Route, body: &[u8], limits: wire::Limits) -> Result<Vec<u8>, Refusal> {
     let body = body.trim_ascii();
     let Route::Operation { method, path, headers } = route else {
-        scan(body, limit)?;
+        scan(body, limits)?;
         return Ok(body.to_vec());
     };
     let mut frame = Vec::with_capacity(body.len() + 256);
@@ -17,7 +17,8 @@ pub(super) fn frame(route: Route, body: &[u8], limit: usize) -> Result<Vec<u8>, 
     let payload = Some(body).filter(|body| !body.is_empty());
     wire::write_request(&mut frame, &method, &path, headers, payload);
     let wrong = "the body must be one JSON value";
-    scan(frame.trim_ascii(), limit + HEAD).map_err(|refusal| {
+    let with_head = wire::Limits { size: limits.size + HEAD, ..limits };
+    scan(frame.trim_ascii(), with_head).map_err(|refusal| {
         Refusal::new(refusal.status, format_args!("{wrong}: {}", refusal.reason))
     })?;
     // A body like `1,"Headers":{}` would go on beyond the payload.
@@ -30,8 +31,7 @@ pub(super) fn frame(route: Route, body: &[u8], limit: usize) -> Result<Vec<u8>, 
 }
 
 /// Whether this is exactly one JSON object.
-fn scan(bytes: &[u8], size: usize) -> Result<(), Refusal> {
-    let limits = wire::Limits { size, ..wire::Limits::default() };
+fn scan(bytes: &[u8], limits: wire::Limits) -> Result<(), Refusal> {
     match wire::Scanner::new().scan(bytes, &limits) {
         Ok(wire::Scan::Frame { end, .. }) if end == bytes.len() => Ok(()),
         Ok(wire::Scan::Frame { end, .. }) => {
@@ -47,10 +47,12 @@ fn scan(bytes: &[u8], size: usize) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
+    const LIMITS: wire::Limits = wire::Limits { size: 20, depth: 3 };
+
     fn put(body: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (method, path) = ("PUT".to_owned(), "/queues/\"q".to_owned());
         let headers = vec![("timeout".to_owned(), "1".to_owned())];
-        frame(Route::Operation { method, path, headers }, body, 20)
+        frame(Route::Operation { method, path, headers }, body, LIMITS)
     }
 
     #[test]
@@ -68,7 +70,10 @@ mod tests {
 
     #[test]
     fn an_object_has_the_limit_of_a_frame() {
-        assert!(frame(Route::Object, br#"{"Method":"A"}"#, 20).is_ok());
-        assert_eq!(frame(Route::Object, br#"{"Method":"AAAAAAAA"}"#, 20).unwrap_err().status, 413);
+        assert!(frame(Route::Object, br#"{"Method":"A"}"#, LIMITS).is_ok());
+        let large = frame(Route::Object, br#"{"Method":"AAAAAAAA"}"#, LIMITS);
+        assert_eq!(large.unwrap_err().status, 413);
+        assert!(put(b"[[1]]").is_ok());
+        assert_eq!(put(b"[[[1]]]").unwrap_err().status, 413);
     }
 }

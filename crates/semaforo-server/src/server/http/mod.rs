@@ -138,6 +138,8 @@ pub struct Options {
     pub connections: usize,
     /// Bytes of a body.
     pub body: usize,
+    /// Levels of a request.
+    pub depth: usize,
     /// Names, without a port, by which clients may call this server in `Host`, in addition to those that are always allowed.
     pub hosts: Vec<String>,
     /// How long a client may take.
@@ -176,6 +178,7 @@ impl Default for Options {
         Self {
             connections: CONNECTIONS,
             body: crate::wire::Limits::SIZE,
+            depth: crate::wire::Limits::DEPTH,
             hosts: Vec::new(),
             times: Times::default(),
         }

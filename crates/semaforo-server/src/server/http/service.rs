@@ -26,7 +26,8 @@ pub struct Http<B> {
     last_ticket: Ticket,
     /// Clients with answers whose fate is to be reported.
     settling: Vec<ConnectionId>,
-    stopping: bool,
+    /// Since when the server has been stopping.
+    stopping: Option<Instant>,
     date: Date,
     document: Vec<u8>,
     requests: u64,
@@ -68,7 +69,7 @@ impl<B: Backend> Http<B> {
             tickets: HashMap::new(),
             last_ticket: 0,
             settling: Vec::new(),
-            stopping: false,
+            stopping: None,
             date: Date::default(),
             document: Vec::new(),
             requests: 0,
@@ -103,41 +104,41 @@ impl<B: Backend> Http<B> {
         let Some(client) = self.client(id) else { return };
         let (is_reserved, address) = (client.is_reserved, client.address);
         let Request { head, route, body } = request;
-        let keep_alive = head.keep_alive && !is_reserved && !self.stopping;
+        let keep_alive = head.keep_alive && !is_reserved && self.stopping.is_none();
         if is_reserved && !route.is_reserved() {
             let reason = format_args!("all {} connections are in use", self.options.connections);
             return self.refuse(net, id, &Refusal::new(503, reason), false);
         }
-        let (status, content_type, body) =
-            match route {
-                Route::Health => match self.backend.health() {
-                    Health::Failing(reason) => (503, TEXT, format!("{reason}\n").into_bytes()),
-                    Health::Ready | Health::NotReady(_) => (200, TEXT, b"ok\n".to_vec()),
-                },
-                Route::Ready => match self.backend.health() {
-                    Health::Ready => (200, TEXT, b"ready\n".to_vec()),
-                    Health::NotReady(reason) | Health::Failing(reason) => {
-                        (503, TEXT, format!("{reason}\n").into_bytes())
-                    }
-                },
-                Route::Metrics => (200, PROMETHEUS, self.metrics(net).into_bytes()),
-                Route::OpenApi => {
-                    if self.document.is_empty() {
-                        self.document = format!("{:#}\n", openapi::document()).into_bytes();
-                    }
-                    (200, JSON, self.document.clone())
+        let (status, content_type, body) = match route {
+            Route::Health => match self.backend.health() {
+                Health::Failing(reason) => (503, TEXT, format!("{reason}\n").into_bytes()),
+                Health::Ready | Health::NotReady(_) => (200, TEXT, b"ok\n".to_vec()),
+            },
+            Route::Ready => match self.backend.health() {
+                Health::Ready => (200, TEXT, b"ready\n".to_vec()),
+                Health::NotReady(reason) | Health::Failing(reason) => {
+                    (503, TEXT, format!("{reason}\n").into_bytes())
                 }
-                route => {
-                    let is_object = route == Route::Object;
-                    let submission = frame(route, &body, self.options.body)
-                        .map(|frame| Submission { frame, token: head.token, peer: address });
-                    match submission {
-                        Ok(submission) => self.submit(net, id, submission, keep_alive, is_object),
-                        Err(refusal) => self.refuse(net, id, &refusal, keep_alive),
-                    }
-                    return;
+            },
+            Route::Metrics => (200, PROMETHEUS, self.metrics(net).into_bytes()),
+            Route::OpenApi => {
+                if self.document.is_empty() {
+                    self.document = format!("{:#}\n", openapi::document()).into_bytes();
                 }
-            };
+                (200, JSON, self.document.clone())
+            }
+            route => {
+                let is_object = route == Route::Object;
+                let Options { body: size, depth, .. } = self.options;
+                let submission = frame(route, &body, wire::Limits { size, depth })
+                    .map(|frame| Submission { frame, token: head.token, peer: address });
+                match submission {
+                    Ok(submission) => self.submit(net, id, submission, keep_alive, is_object),
+                    Err(refusal) => self.refuse(net, id, &refusal, keep_alive),
+                }
+                return;
+            }
+        };
         let head_only = head.method == "HEAD";
         let headers = Vec::new();
         let answer = Answer { status, content_type, headers, body: &body, keep_alive, head_only };
@@ -214,7 +215,7 @@ impl<B: Backend> Http<B> {
             client.unsettled.push((ticket, begin));
             self.settling.push(id);
         }
-        let keep_alive = waiting.keep_alive && !self.stopping;
+        let keep_alive = waiting.keep_alive && self.stopping.is_none();
         match wire::Answer::parse(answered.frame.trim_ascii()) {
             Ok(answer) => {
                 let headers: Vec<_> = answer.headers.iter().collect();
@@ -323,7 +324,7 @@ impl<B: Backend> Service for Http<B> {
                     self.handle(net, id, request);
                 }
                 Step::Refused { refusal, keep_alive } => {
-                    let keep_alive = keep_alive && !client.is_reserved && !self.stopping;
+                    let keep_alive = keep_alive && !client.is_reserved && self.stopping.is_none();
                     client.requests += 1;
                     self.refuse(net, id, &refusal, keep_alive);
                 }
@@ -367,8 +368,8 @@ impl<B: Backend> Service for Http<B> {
         while let Some(answered) = self.backend.next_answer() {
             self.answered(net, &answered);
         }
-        if !self.stopping && self.backend.is_stopping() {
-            self.stopping = true;
+        if self.stopping.is_none() && self.backend.is_stopping() {
+            self.stopping = Some(net.now());
             net.stop_accepting();
         }
     }
@@ -377,12 +378,13 @@ impl<B: Backend> Service for Http<B> {
         self.backend.accept_failed(error);
     }
 
-    fn turn_ends(&mut self, net: &mut Connections, _: Instant) -> Option<Instant> {
-        if self.stopping && self.tickets.is_empty() {
+    fn turn_ends(&mut self, net: &mut Connections, now: Instant) -> Option<Instant> {
+        let patience = self.stopping.map(|since| since + limits::DRAIN);
+        if patience.is_some_and(|end| self.tickets.is_empty() || end <= now) {
             net.stop(limits::DRAIN);
         }
         net.flush_all();
         self.settle(net);
-        None
+        patience.filter(|end| *end > now)
     }
 }
