@@ -37,6 +37,8 @@ fn firing_ends_every_wait_with_the_token() {
             line.enter(latch.opened().cancel_on(token)),
             line.enter(latch.opened().cancel_on(token).timeout(LONG)),
         ];
+        // Who waits with a token is seen there first.
+        until_queued(latch, 2);
         assert_eq!((token.registrations(), latch.waiters()), (4, 2));
         stop.cancel();
         assert_eq!((token.registrations(), latch.waiters()), (0, 0));
