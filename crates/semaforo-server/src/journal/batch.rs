@@ -17,7 +17,7 @@ use crc32fast::Hasher;
 use super::Position;
 
 /// How many bytes of events a batch may have.
-pub const MAXIMUM_BATCH: usize = 64 << 20;
+pub const MAXIMUM_BATCH: usize = 256 << 20;
 
 /// The size of a batch's header.
 pub(super) const HEADER: usize = 48;

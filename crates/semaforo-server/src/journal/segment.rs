@@ -39,9 +39,11 @@ impl<File> Segment<File> {
     }
 }
 
-/// The smallest whole number of blocks in which a batch with so many bytes of events fits, but at least `usual`.
+/// The size of a segment in which a batch with so many bytes of events fits: a power of two, so that one that is a little
+/// larger usually fits as well, or `usual` if that is enough.
 pub(super) fn size_for(events: usize, usual: u64) -> u64 {
-    (BODY + batch::size(events)).next_multiple_of(BODY).max(usual as usize) as u64
+    let needed = (BODY + batch::size(events)) as u64;
+    if needed <= usual { usual } else { needed.next_power_of_two() }
 }
 
 /// Makes an empty segment durably, in place of one with the same number if there is one.

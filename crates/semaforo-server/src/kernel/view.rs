@@ -141,6 +141,14 @@ pub struct Census {
 }
 
 impl Kernel {
+    /// How large the message is that would be taken next from a queue; 0 if there is none.
+    #[must_use]
+    pub fn first_message(&self, queue: &str) -> usize {
+        let place = self.state.find(Kind::Queue, queue);
+        let message = place.and_then(|place| self.state.queue(place)).and_then(Messages::first);
+        message.map_or(0, |message| message.payload.len())
+    }
+
     pub(super) fn view(&self, place: u32) -> Option<ObjectView> {
         let object = self.state.object(place)?;
         let holders = object.holders.iter().take(MOST_SHOWN).filter_map(|fence| {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::journal::{Journal, Position};
 use crate::kernel::{
-    Answer, Command, ConnectionKey, Kernel, Millis, Operation, Origin, Output, Parcel, Reply,
+    Answer, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output, Parcel, Reply,
     Status, Verb, WaitKey,
 };
 
@@ -14,6 +14,10 @@ use super::clock::Clock;
 /// Room in the journal that newcomers leave for what must never be refused: releases, acknowledgements, endings of
 /// sessions.
 const SPARE_ROOM: usize = 1 << 20;
+
+/// A turn with more events than this is journaled in several batches: what one command led to stays together, and a
+/// batch is never so large that the journal has no place for it.
+const EARLY: usize = 4 << 20;
 
 /// If the loop was late by so much nobody can be blamed for silence: all sessions are renewed.
 const GAP: Millis = 1000;
@@ -27,6 +31,8 @@ pub(super) struct Engine {
     pub(super) now: Millis,
     /// When the loop was to turn again at the latest.
     planned: Option<Millis>,
+    /// Why the journal took a batch in the middle of a turn no more; told at its end.
+    failure: Option<io::Error>,
     pub(super) decided: u64,
     pub(super) journaled: u64,
     pub(super) batches: u64,
@@ -47,6 +53,7 @@ impl Engine {
             clock,
             now,
             planned: None,
+            failure: None,
             decided: 0,
             journaled: 0,
             batches: 0,
@@ -66,9 +73,10 @@ impl Engine {
     /// Decides about a command.
     pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Reply {
         self.decided += 1;
-        let needed = self.out.events.len() + size(command) + SPARE_ROOM;
+        self.prepare();
+        let needed = self.out.events.len() + size(&self.kernel, command) + SPARE_ROOM;
         if !self.out.unrecorded
-            && grows(&command.operation)
+            && grows(command)
             && !self.journal.has_room(needed)
             && !self.kernel.has_met(command)
         {
@@ -79,18 +87,22 @@ impl Engine {
     }
 
     pub(super) fn cancel(&mut self, key: WaitKey, origin: Origin) -> bool {
+        self.prepare();
         self.kernel.cancel(self.now, key, origin, &mut self.out)
     }
 
     pub(super) fn disconnected(&mut self, key: ConnectionKey) {
+        self.prepare();
         self.kernel.disconnected(self.now, key, &mut self.out);
     }
 
     pub(super) fn half_closed(&mut self, key: ConnectionKey) {
+        self.prepare();
         self.kernel.half_closed(self.now, key, &mut self.out);
     }
 
     pub(super) fn congested(&mut self, key: ConnectionKey, congested: bool) {
+        self.prepare();
         if congested {
             self.kernel.pause(self.now, key, &mut self.out);
         } else {
@@ -99,33 +111,51 @@ impl Engine {
     }
 
     pub(super) fn undelivered(&mut self, parcel: &Parcel) {
+        self.prepare();
         self.kernel.undelivered(self.now, parcel, &mut self.out);
     }
 
     pub(super) fn tick(&mut self) {
+        self.prepare();
         self.kernel.tick(self.now, &mut self.out);
     }
 
     pub(super) fn stop(&mut self) {
+        self.prepare();
         self.kernel.stop(&mut self.out);
     }
 
     /// Hands what has happened to the journal. Answers that were decided so far may leave when the journal is
     /// durable up to the position that is returned.
     pub(super) fn submit(&mut self) -> io::Result<Position> {
-        let unsent = !self.out.events.is_empty();
-        if unsent && self.journal.is_idle() {
-            self.journaled += self.out.events.len() as u64;
-            self.batches += 1;
-            self.journal.submit(&self.out.events, self.now, self.out.urgent)?;
-            self.out.events.clear();
-            if self.out.events.capacity() > KEPT_EVENTS {
-                self.out.events.shrink_to(KEPT_EVENTS);
-            }
-            self.out.urgent = false;
-            return Ok(self.journal.submitted());
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
         }
-        Ok(self.journal.submitted() + u64::from(unsent))
+        self.submit_batch()?;
+        Ok(self.journal.submitted() + u64::from(!self.out.events.is_empty()))
+    }
+
+    /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal. The
+    /// answers follow at the end of the turn.
+    fn prepare(&mut self) {
+        if self.out.events.len() >= EARLY && self.failure.is_none() {
+            self.failure = self.submit_batch().err();
+        }
+    }
+
+    fn submit_batch(&mut self) -> io::Result<()> {
+        if self.out.events.is_empty() || !self.journal.is_idle() {
+            return Ok(());
+        }
+        self.journaled += self.out.events.len() as u64;
+        self.batches += 1;
+        self.journal.submit(&self.out.events, self.now, self.out.urgent)?;
+        self.out.events.clear();
+        if self.out.events.capacity() > KEPT_EVENTS {
+            self.out.events.shrink_to(KEPT_EVENTS);
+        }
+        self.out.urgent = false;
+        Ok(())
     }
 
     /// Up to which position everything is durable.
@@ -157,24 +187,28 @@ impl Engine {
 const KEPT_EVENTS: usize = 1 << 20;
 
 /// What a command adds to the journal, at most.
-fn size(command: &Command<'_>) -> usize {
-    const FIXED: usize = 1024;
+fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
+    const FIXED: usize = 2048;
     match command.operation {
         Operation::Object { verb: Verb::Put { payload, .. }, .. }
         | Operation::Object { verb: Verb::Transfer { payload, .. }, .. } => {
-            FIXED + payload.len() + FIXED
+            // It may be kept once more, with the answer of who takes it at once.
+            FIXED + 2 * payload.len()
         }
-        // A message that is taken may be kept with the answer.
-        Operation::Object { verb: Verb::Take { .. }, .. } if command.retry.is_some() => 2 << 20,
+        Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {
+            FIXED + kernel.first_message(name)
+        }
         _ => FIXED,
     }
 }
 
 /// Whether it makes the state larger, so that it has to be refused when there is no space. What makes it smaller must
 /// be possible then.
-fn grows(operation: &Operation<'_>) -> bool {
-    match operation {
+fn grows(command: &Command<'_>) -> bool {
+    match &command.operation {
         Operation::Open { .. } => true,
+        // The message is kept with the answer.
+        Operation::Object { verb: Verb::Take { .. }, .. } => command.retry.is_some(),
         Operation::Object { verb, .. } => matches!(
             verb,
             Verb::Create(_)

@@ -34,6 +34,9 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
         line
     };
     assert!(call(r#"{"Method":"CREATE","Path":"q"}"#).contains("200"));
+    let opened = call(r#"{"Method":"OPEN","Path":"/sessions"}"#);
+    let opened: serde_json::Value = serde_json::from_str(&opened).unwrap();
+    let session = &opened["Headers"]["session"];
     let payload = "x".repeat(100_000);
     let put = format!(r#"{{"Method":"PUT","Path":"q","Payload":"{payload}"}}"#);
     let mut accepted = 0;
@@ -52,6 +55,16 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     let take = r#"{"Method":"TAKE","Path":"q","Headers":{"timeout":0}}"#;
     assert!(call(take).contains(r#""Status":200"#));
     assert!(call(&put).contains(r#""Status":507"#));
+    // A message that is kept with its answer needs space, too; what needs none goes on.
+    let kept = |seq: u32| {
+        format!(
+            r#"{{"Method":"TAKE","Path":"q","Headers":{{"session":{session},"seq":{seq},"timeout":0}}}}"#
+        )
+    };
+    let refused = (1..).find(|seq| !call(&kept(*seq)).contains(r#""Status":200"#)).unwrap();
+    assert!(refused < 30 && call(&kept(refused)).contains(r#""Status":507"#), "{refused}");
+    assert!(call(&kept(1)).contains("Payload") || refused == 1);
+    assert!(call(r#"{"Method":"SHOW","Path":"q"}"#).contains(r#""Status":200"#));
     // Somebody makes space.
     disk.set_capacity(None);
     while !call(&put).contains(r#""Status":200"#) {
