@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use net_support::{Seen, Server, exchange};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use semaforo_server::net::raise_open_files;
+use semaforo_server::server;
 
 #[test]
 fn running_out_of_descriptors_is_survived() {
@@ -40,4 +41,14 @@ fn running_out_of_descriptors_is_survived() {
     setrlimit(Resource::Nofile, before).unwrap();
     let enough = raise_open_files(100);
     assert_eq!(enough, 100);
+
+    // A server needs some for HTTP, too.
+    let few = Rlimit { current: Some(400), maximum: before.maximum };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let options = server::Options { http, max_connections: 300, ..server::Options::default() };
+    let all = (options.max_connections + options.http_connections) as u64;
+    let _server = server::Server::start(options).unwrap();
+    let raised = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    assert!(raised >= before.maximum.map_or(all, |maximum| maximum.min(all)), "{raised}");
 }
