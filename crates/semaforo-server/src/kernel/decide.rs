@@ -307,6 +307,7 @@ impl Kernel {
             let reason = "it was deleted while the request waited";
             self.complete(key, Answer::error(Status::NotFound, reason), out);
         }
+        self.forget_postponed(place);
         if let Some(messages) = self.state.queue(place) {
             self.bytes -= messages.bytes();
             if let Some(due) = messages.alarm {

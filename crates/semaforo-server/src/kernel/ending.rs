@@ -175,8 +175,11 @@ impl Kernel {
             self.pump(place, asker.now, out);
         }
         if asker.is_impatient() {
-            let waits = |wait: &Wait| wait.origin == Some(asker.origin);
-            if self.waits.get(key).is_some_and(waits) {
+            let waits = |wait: &&Wait| wait.origin == Some(asker.origin);
+            let place = self.waits.get(key).filter(waits).map(|wait| wait.place);
+            if let Some(place) = place
+                && !self.state.queue(place).is_some_and(|messages| messages.postponed)
+            {
                 self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
             }
         }
@@ -239,6 +242,9 @@ impl Kernel {
             if let Some((_, Some(origin))) = self.leave(key) {
                 out.answers.push((origin, Answer::error(Status::Stopping, "shutting down")));
             }
+        }
+        for place in std::mem::take(&mut self.postponed) {
+            self.forget_postponed(place);
         }
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Messages {
     bytes: u64,
     /// When the kernel will look for messages that are due. Not journaled.
     pub(super) alarm: Option<Millis>,
+    /// Somebody could be let through, but there was no room. Not journaled.
+    pub(super) postponed: bool,
 }
 
 impl Messages {
@@ -72,6 +74,7 @@ impl Messages {
             out: HashMap::new(),
             bytes: 0,
             alarm: None,
+            postponed: false,
         }
     }
 

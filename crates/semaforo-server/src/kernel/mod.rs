@@ -39,7 +39,7 @@ pub use slots::MOST_PLACES;
 pub use state::State;
 pub use view::{Census, Details, Entry, Holder, ObjectView, View, Who};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use session::Owner;
 use waits::{Ask, List, Wait, Waits};
@@ -81,7 +81,7 @@ impl Default for Limits {
 }
 
 /// What one or more decisions led to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
     /// The events, encoded one after the other.
     pub events: Vec<u8>,
@@ -92,6 +92,31 @@ pub struct Output {
     pub urgent: bool,
     /// Nobody reads the events: there is no journal.
     pub unrecorded: bool,
+    /// So many bytes of events and of messages handed over may be added by those who are let through: the rest is
+    /// [postponed](Kernel::has_postponed). The last of them may go beyond it.
+    pub room: usize,
+    /// How many bytes the messages among the answers have.
+    pub handed: usize,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            events: Vec::new(),
+            answers: Vec::new(),
+            urgent: false,
+            unrecorded: false,
+            room: usize::MAX,
+            handed: 0,
+        }
+    }
+}
+
+impl Output {
+    /// Nobody else may be let through.
+    fn is_full(&self) -> bool {
+        self.events.len().saturating_add(self.handed) >= self.room
+    }
 }
 
 /// How a command was received.
@@ -121,7 +146,11 @@ pub struct Kernel {
     session_checks: BTreeSet<(Millis, u32)>,
     /// When the next message of each queue is due.
     due: BTreeSet<(Millis, u32)>,
+    /// Queues where somebody could be let through, but there was no room, in the order of their turns.
+    postponed: VecDeque<u32>,
     bytes: u64,
+    /// How many wait for space in a queue.
+    putters: usize,
 }
 
 /// Who asks for something, and where the answer goes.
@@ -156,7 +185,9 @@ impl Kernel {
             next_fence,
             session_checks: BTreeSet::new(),
             due: BTreeSet::new(),
+            postponed: VecDeque::new(),
             bytes: 0,
+            putters: 0,
         };
         kernel.renew_sessions(now);
         let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
@@ -204,7 +235,19 @@ impl Kernel {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do at the latest.
+    /// Whether there was no [room](Output::room) to let all through who could be: [`tick`](Self::tick) goes on with them.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    /// Whether a message waits for space in a queue.
+    #[must_use]
+    pub fn has_putters(&self) -> bool {
+        self.putters > 0
+    }
+
+    /// When [`tick`](Self::tick) has something to do at the latest, except for what is [postponed](Self::has_postponed).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
         let waits = self.waits.next_deadline().map(|(deadline, _)| deadline);
@@ -213,8 +256,9 @@ impl Kernel {
         [waits, sessions, due].into_iter().flatten().min()
     }
 
-    /// Lets pass what is due: time limits, sessions, delayed messages.
+    /// Goes on with what was postponed, and lets pass what is due: delayed messages, time limits, sessions.
     pub fn tick(&mut self, now: Millis, out: &mut Output) {
+        self.resume_postponed(now, out);
         while let Some((due, place)) = self.due.first().copied()
             && due <= now
         {
@@ -347,6 +391,7 @@ impl Kernel {
         let wait = self.waits.remove(key)?;
         if let Ask::Put { payload, .. } = &wait.ask {
             self.bytes -= payload.len() as u64;
+            self.putters -= 1;
         }
         Some((wait, origin))
     }
@@ -356,6 +401,7 @@ impl Kernel {
         let Some((wait, origin)) = self.leave(key) else { return };
         self.keep(wait.owner, wait.retry, &answer, out);
         if let Some(origin) = origin {
+            out.handed += answer.payload().map_or(0, <[u8]>::len);
             out.answers.push((origin, answer));
         }
     }

@@ -35,13 +35,14 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if messages.is_full() || !lines[PUTTERS].is_empty() {
-            if asker.is_impatient() {
+            if asker.is_impatient() && !messages.postponed {
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
             let ask = Ask::Put { payload: Arc::from(payload), priority, delay };
             let reply = self.wait(asker, place, PUTTERS, ask);
             if let Reply::Waits(_) = reply {
                 self.bytes += payload.len() as u64;
+                self.putters += 1;
             }
             return reply;
         }
@@ -110,7 +111,8 @@ impl Kernel {
         if let Some(refusal) = self.no_room(messages, payload) {
             return Reply::Answer(refusal);
         }
-        // Takers wait only if there is nothing to take: then this message is the first.
+        // Takers wait only if there is nothing to take: then this message is the first. If they are postponed, the next tick
+        // finds out whether there is a taker for it, too.
         if asker.is_impatient() && lines[TAKERS].is_empty() {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
@@ -153,7 +155,7 @@ impl Kernel {
             }
             return Reply::Answer(answer);
         }
-        if asker.is_impatient() {
+        if asker.is_impatient() && !messages.postponed {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         self.wait(asker, place, TAKERS, Ask::Take { manual })
@@ -214,29 +216,64 @@ impl Kernel {
         }))
     }
 
-    /// Brings messages and takers together, and lets in messages for which there is space now.
+    /// Brings messages and takers together, and lets in messages for which there is space now, as long as there is room in the
+    /// output. Who is left is postponed, and all who come later stand behind: also those who do not want to wait, whose time
+    /// is up at the next tick, after it has gone on with who was postponed.
     pub(super) fn pump_queue(&mut self, place: u32, now: Millis, out: &mut Output) {
         while let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
         {
-            if messages.ready() > 0
-                && let Some(taker) = lines[TAKERS].head()
-            {
-                let Some(wait) = self.waits.get(taker) else { break };
-                let Ask::Take { manual } = wait.ask else { break };
-                let (owner, kept) = (wait.owner, wait.retry.is_some());
-                let answer = self.hand_over(place, owner, manual, kept, out);
-                self.complete(taker, answer, out);
-            } else if !messages.is_full()
-                && let Some(putter) = lines[PUTTERS].head()
-            {
-                let Some(wait) = self.waits.get(putter) else { break };
-                let Ask::Put { payload, priority, delay } = &wait.ask else { break };
-                let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);
-                let number = self.insert(place, &payload, priority, delay, now, out);
-                self.complete(putter, Answer::done().with(Header::Message, number), out);
-            } else {
-                break;
+            let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
+            let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
+            let Some(key) = taker.or(putter) else { break };
+            if out.is_full() {
+                return self.postpone(place);
             }
+            let Some(wait) = self.waits.get(key) else { break };
+            let answer = match &wait.ask {
+                Ask::Take { manual } => {
+                    let (owner, manual, kept) = (wait.owner, *manual, wait.retry.is_some());
+                    self.hand_over(place, owner, manual, kept, out)
+                }
+                Ask::Put { payload, priority, delay } => {
+                    let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);
+                    let number = self.insert(place, &payload, priority, delay, now, out);
+                    Answer::done().with(Header::Message, number)
+                }
+                Ask::Enter(_) | Ask::Arrive { .. } | Ask::Transfer { .. } => break,
+            };
+            self.complete(key, answer, out);
+        }
+        self.forget_postponed(place);
+    }
+
+    fn postpone(&mut self, place: u32) {
+        if let Ok(messages) = self.state.queue_mut(place)
+            && !std::mem::replace(&mut messages.postponed, true)
+        {
+            self.postponed.push_back(place);
+        }
+    }
+
+    /// Nobody is postponed there any more.
+    pub(super) fn forget_postponed(&mut self, place: u32) {
+        if let Ok(messages) = self.state.queue_mut(place)
+            && std::mem::take(&mut messages.postponed)
+        {
+            self.postponed.retain(|other| *other != place);
+        }
+    }
+
+    /// Goes on with all queues that were postponed, by turns.
+    pub(super) fn resume_postponed(&mut self, now: Millis, out: &mut Output) {
+        for _ in 0..self.postponed.len() {
+            if out.is_full() {
+                return;
+            }
+            let Some(place) = self.postponed.pop_front() else { return };
+            if let Ok(messages) = self.state.queue_mut(place) {
+                messages.postponed = false;
+            }
+            self.pump_queue(place, now, out);
         }
     }
 

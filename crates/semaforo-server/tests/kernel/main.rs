@@ -9,6 +9,7 @@ mod model;
 mod properties;
 mod queues;
 mod retries;
+mod room;
 mod runner;
 mod rwlocks;
 mod semaphores;

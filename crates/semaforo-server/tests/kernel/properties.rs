@@ -50,6 +50,7 @@ fn step(focus: Target) -> impl Strategy<Value = Step> {
         2 => any::<u8>().prop_map(|pick| Step::Undelivered { pick }),
         8 => (time, prop::bool::weighted(0.9)).prop_map(|(tens, told)| Step::Pass { tens, told }),
         1 => any::<bool>().prop_map(|snapshot| Step::Restart { snapshot }),
+        2 => prop::sample::select(&[0, 20, usize::MAX][..]).prop_map(|room| Step::Room { room }),
     ]
 }
 

@@ -131,6 +131,11 @@ pub(crate) enum Step {
     Restart {
         snapshot: bool,
     },
+    /// From now on steps have so much room, except for those that do several things one after the other, and what is
+    /// postponed follows with the next tick.
+    Room {
+        room: usize,
+    },
 }
 
 /// A numbered request that was made.
@@ -161,6 +166,7 @@ pub(crate) struct Runner {
     rounds: BTreeMap<u64, u64>,
     highest: u64,
     seen: usize,
+    room: usize,
     snapshot: Option<(State, usize)>,
 }
 
@@ -185,6 +191,7 @@ impl Runner {
             fences: BTreeMap::new(),
             rounds: BTreeMap::new(),
             highest: 0,
+            room: usize::MAX,
             snapshot: None,
         };
         for session in 0..SESSIONS {
@@ -205,6 +212,10 @@ impl Runner {
     }
 
     pub(crate) fn step(&mut self, step: &Step) {
+        self.world.room = match step {
+            Step::Disconnect { .. } | Step::Close { .. } | Step::Pass { .. } => usize::MAX,
+            _ => self.room,
+        };
         match *step {
             Step::Ask { asker, target, method, pick } => self.ask(asker, target, method, pick),
             Step::Again { connection, timeout, pick, other } => {
@@ -289,6 +300,12 @@ impl Runner {
                     *key = self.names;
                 }
             }
+            Step::Room { room } => self.room = room,
+        }
+        if self.world.kernel.has_postponed() {
+            self.world.room = usize::MAX;
+            self.world.pass(0);
+            self.model.tick();
         }
         self.compare();
     }
