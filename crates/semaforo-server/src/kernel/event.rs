@@ -43,6 +43,10 @@ pub enum Event<'a> {
     Returned { place: u32, number: u64, due: Option<Millis> },
     /// A message that was out is done with.
     Acknowledged { place: u32, number: u64 },
+    /// A message in its place can be taken only then, and was taken so often.
+    Delayed { place: u32, number: u64, priority: i32, due: Millis, deliveries: u32 },
+    /// No message below this number will be put in this queue any more.
+    NumbersUsed { place: u32, below: u64 },
     /// A session can ask for this answer again.
     OutcomeKept { session: u32, seq: u64, digest: u64, answer: Answer },
     /// A session knows all answers up to this one.
@@ -69,6 +73,8 @@ mod tag {
     pub(super) const ACKNOWLEDGED: u8 = 17;
     pub(super) const OUTCOME_KEPT: u8 = 18;
     pub(super) const OUTCOMES_ACKNOWLEDGED: u8 = 19;
+    pub(super) const DELAYED: u8 = 20;
+    pub(super) const NUMBERS_USED: u8 = 21;
 }
 
 impl<'a> Event<'a> {
@@ -133,6 +139,15 @@ impl<'a> Event<'a> {
             }
             Self::Acknowledged { place, number } => {
                 numbers(out, tag::ACKNOWLEDGED, &[u64::from(*place), *number]);
+            }
+            Self::Delayed { place, number, priority, due, deliveries } => {
+                numbers(out, tag::DELAYED, &[u64::from(*place), *number]);
+                put_signed(out, i64::from(*priority));
+                put_number(out, *due);
+                put_number(out, u64::from(*deliveries));
+            }
+            Self::NumbersUsed { place, below } => {
+                numbers(out, tag::NUMBERS_USED, &[u64::from(*place), *below]);
             }
             Self::OutcomeKept { session, seq, digest, answer } => {
                 numbers(out, tag::OUTCOME_KEPT, &[u64::from(*session), *seq]);
@@ -211,6 +226,16 @@ impl<'a> Event<'a> {
             },
             tag::ACKNOWLEDGED => {
                 Self::Acknowledged { place: reader.small()?, number: reader.number()? }
+            }
+            tag::DELAYED => Self::Delayed {
+                place: reader.small()?,
+                number: reader.number()?,
+                priority: priority(reader)?,
+                due: reader.number()?,
+                deliveries: reader.small()?,
+            },
+            tag::NUMBERS_USED => {
+                Self::NumbersUsed { place: reader.small()?, below: reader.number()? }
             }
             tag::OUTCOME_KEPT => Self::OutcomeKept {
                 session: reader.small()?,

@@ -186,6 +186,12 @@ impl Kernel {
                     self.emit(&Event::Taken { place, number, priority, by: Some(session) }, out);
                 }
                 _ => {
+                    // The session may still speak of the message when the server has been restarted.
+                    let below = number + 1;
+                    let known = self.state.queue(place).is_some_and(|all| all.next >= below);
+                    if matches!(owner, Owner::Session(_)) && !known {
+                        self.emit(&Event::NumbersUsed { place, below }, out);
+                    }
                     let lent = self.state.lend(place, number, priority, owner);
                     debug_assert_eq!(lent, Ok(()));
                 }
@@ -332,27 +338,21 @@ impl Kernel {
         delay: Millis,
         out: &mut Output,
     ) -> Reply {
-        let message = match self.loan(asker, place, number) {
-            Ok(message) => message.clone(),
+        let (priority, deliveries, sender) = match self.loan(asker, place, number) {
+            Ok(message) => (message.priority, message.takes(), message.sender),
             Err(reply) => return reply,
         };
         let due = (delay != 0).then(|| asker.now.saturating_add(delay));
-        match (asker.owner, message.sender) {
+        match (asker.owner, sender) {
             (Owner::Session(_), None) => self.emit(&Event::Returned { place, number, due }, out),
             (_, Some(_)) => {
                 self.end_loan(place, number, |messages| messages.give_back(number, due));
             }
             (Owner::Connection(_), None) => {
                 self.end_loan(place, number, |messages| messages.give_back(number, None));
+                // For the journal it has been there all the time.
                 if let Some(due) = due {
-                    let deliveries = message.takes();
-                    let Message { priority, payload, .. } = message;
-                    self.emit(&Event::Taken { place, number, priority, by: None }, out);
-                    let payload = &payload;
-                    self.emit(
-                        &Event::Put { place, number, priority, due, deliveries, payload },
-                        out,
-                    );
+                    self.emit(&Event::Delayed { place, number, priority, due, deliveries }, out);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use semaforo_server::kernel::{Details, Header, Kind::Queue, Verb};
 
-use crate::support::{BORROW, Caller, Request, TAKE, World, connection, put, queue};
+use crate::support::{BORROW, Caller, Request, TAKE, World, connection, put, queue, transfer};
 
 const NAME: &str = "q";
 
@@ -257,6 +257,22 @@ fn a_message_returned_with_a_delay_waits_for_its_time() {
 }
 
 #[test]
+fn a_message_that_returns_is_not_written_again() {
+    for caller in [connection(1), connection(1).of(1)] {
+        let mut world = world(0);
+        world.done(connection(9), Queue, NAME, put(&[b'm'; 5000]));
+        let message = borrow(&mut world, caller);
+        let before = world.journal.len();
+        world.done(caller, Queue, NAME, Verb::Return { message, delay: 100 });
+        assert!(world.journal.len() < before + 50);
+        let request = world.ask(connection(2), Queue, NAME, TAKE);
+        world.pass(100);
+        assert_eq!(world.payload(request), [b'm'; 5000]);
+        assert_eq!(world.header(request, Header::Deliveries), 2);
+    }
+}
+
+#[test]
 fn what_is_delayed_or_out_counts_towards_the_capacity() {
     let mut world = world(2);
     world.done(connection(1), Queue, NAME, delayed(b"a", 100));
@@ -376,4 +392,23 @@ fn numbers_of_messages_are_not_used_again_after_a_restart() {
     world.restart_from_snapshot();
     let next = put_all(&mut world, &[b"c"]);
     assert!(world.header(next[0], Header::Message) > last);
+}
+
+#[test]
+fn neither_is_that_of_a_transferred_message_that_was_out_to_a_session() {
+    for snapshot in [false, true] {
+        let mut world = world(0);
+        world.ask(connection(1), Queue, NAME, transfer(b"a"));
+        let lost = borrow(&mut world, connection(2).of(1));
+        if snapshot {
+            world.restart_from_snapshot()
+        } else {
+            world.restart()
+        }
+        put_all(&mut world, &[b"b"]);
+        borrow(&mut world, connection(3).of(1));
+        let ack = Verb::Ack { message: lost };
+        assert_eq!(world.try_(connection(2).of(1), Queue, NAME, ack), 410);
+        assert_eq!(counts(&mut world), [0, 0, 1]);
+    }
 }

@@ -198,6 +198,20 @@ impl State {
                 self.take_loan(*place, *number)?;
                 self.queue_mut(*place)?.settle(*number);
             }
+            Event::Delayed { place, number, priority, due, deliveries } => {
+                let messages = self.queue_mut(*place)?;
+                let message = messages.remove(*number, *priority);
+                let message = message.ok_or_else(|| no_message(*number))?;
+                let (due, deliveries) = (*due, *deliveries);
+                messages.insert(Message { due, deliveries, lent: 0, ..message });
+            }
+            Event::NumbersUsed { place, below } => {
+                let messages = self.queue_mut(*place)?;
+                if !(messages.next..=MAX_NUMBER).contains(below) {
+                    return Err(BadEvent::new(format!("numbers are used below {below}")));
+                }
+                messages.next = *below;
+            }
             Event::OutcomeKept { session, seq, digest, answer } => {
                 let session = self.session_at(*session)?;
                 if *seq <= session.acked || session.kept.contains_key(seq) {

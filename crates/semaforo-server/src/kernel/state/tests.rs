@@ -102,6 +102,8 @@ proptest! {
             Event::Released { fence: 7, permits: 1 },
             Event::Converted { fence: 8, into: 8, wish: Wish::Read },
             Event::Returned { place: 0, number: 1, due: Some(99) },
+            Event::Delayed { place: 0, number: 2, priority: 1, due: 99, deliveries: 1 },
+            Event::NumbersUsed { place: 0, below: 9 },
             Event::SessionEnded { place: 1 },
         ];
         for event in grants {
@@ -169,6 +171,12 @@ fn nonsense_is_refused_one_by_one() {
         vec![Event::Taken { place: 0, number: 1, priority: 0, by: Some(9) }],
         vec![Event::Acknowledged { place: 0, number: 1 }],
         vec![Event::Returned { place: 1, number: 1, due: None }],
+        vec![Event::Delayed { place: 0, number: 1, priority: 1, due: 9, deliveries: 0 }],
+        vec![Event::Delayed { place: 0, number: 3, priority: 0, due: 9, deliveries: 0 }],
+        vec![Event::Delayed { place: 1, number: 1, priority: 0, due: 9, deliveries: 0 }],
+        vec![Event::NumbersUsed { place: 0, below: 2 }],
+        vec![Event::NumbersUsed { place: 0, below: u64::MAX }],
+        vec![Event::NumbersUsed { place: 1, below: 9 }],
         vec![Event::BarrierTripped { name: "b" }],
         vec![Event::BarrierOpened { name: "b", parties: 0, generation: 1 }],
         vec![Event::SessionOpened { place: 2, id: 10, ttl: 1, label: "" }],

@@ -58,7 +58,10 @@ impl Model {
         if manual {
             match owner {
                 Owner::Connection(_) => message.lent += 1,
-                Owner::Session(_) => message.deliveries += 1,
+                Owner::Session(_) => {
+                    message.deliveries += 1;
+                    self.next = self.next.max(number + 1);
+                }
             }
             message.out = Some(owner);
             return answer;
