@@ -86,7 +86,6 @@ impl Kernel {
             });
             if retryable {
                 self.detach(wait);
-                self.waits.set_deadline(wait, None);
                 places.extend(self.fall_asleep(wait));
             } else {
                 places.extend(self.step_aside(wait, answer.cloned(), out));

@@ -2,12 +2,13 @@
 
 use semaforo_server::kernel::{
     Header,
-    Kind::{Latch, Lock, Queue, Semaphore},
+    Kind::{Barrier, Latch, Lock, Queue, Semaphore},
     Operation, Verb, Wish,
 };
 
 use crate::support::{
-    BORROW, RELEASE, TAKE, World, acquire, connection, latch, put, queue, semaphore, transfer,
+    BORROW, Caller, RELEASE, TAKE, World, acquire, arrive, connection, latch, put, queue,
+    semaphore, transfer,
 };
 
 const ONE: Wish = Wish::Permits(1);
@@ -156,15 +157,61 @@ fn one_that_cannot_be_retried_is_withdrawn_with_its_connection() {
 }
 
 #[test]
-fn one_that_is_dormant_is_not_bound_by_its_old_time_limit() {
+fn one_that_is_dormant_is_bound_by_its_time_limit_and_comes_back_as_a_new_one() {
+    for half in [false, true] {
+        let mut world = World::default();
+        world.open(1, 60_000);
+        world.hold(connection(9), Lock, "a", ONE);
+        world.ask(connection(1).of(1).seq(1).within(10), Lock, "a", acquire(1));
+        let second = world.ask(connection(2), Lock, "a", acquire(1));
+        if half {
+            world.half_close(1)
+        } else {
+            world.disconnect(1)
+        }
+        world.pass(9);
+        assert_eq!(world.waiting(Lock, "a"), 2);
+        world.pass(1);
+        assert_eq!(world.waiting(Lock, "a"), 1);
+        let again = world.ask(connection(3).of(1).seq(1).within(20), Lock, "a", acquire(1));
+        world.done(connection(9), Lock, "a", RELEASE);
+        assert_eq!(world.statuses(&[second, again]), [200, 0], "its place was not kept");
+        world.done(connection(2), Lock, "a", RELEASE);
+        assert_eq!(world.status(again), Some(200));
+        assert_eq!(world.kernel.census().waits, 0);
+    }
+}
+
+#[test]
+fn what_is_dormant_and_can_still_succeed_ends_at_its_time_limit() {
+    let mut world = World::default();
+    world.open(1, 60_000);
+    world.done(connection(9), Queue, "q", queue(0));
+    let sender = connection(1).of(1).seq(1).within(10);
+    let party = connection(1).of(1).seq(2).within(10);
+    world.ask(sender, Queue, "q", transfer(b"a"));
+    world.ask(party, Barrier, "b", arrive(2));
+    world.disconnect(1);
+    world.pass(10);
+    assert_eq!(world.kernel.census().waits, 0);
+    assert_eq!(world.try_(connection(2).now(), Queue, "q", TAKE), 204, "it was withdrawn");
+    assert_eq!(world.try_(connection(2), Barrier, "b", arrive(2)), 409, "a party went away");
+    let again = world.ask(Caller { connection: 3, ..sender }, Queue, "q", transfer(b"a"));
+    let taker = world.ask(connection(2), Queue, "q", TAKE);
+    assert_eq!(world.statuses(&[again, taker]), [200, 200]);
+}
+
+#[test]
+fn one_that_comes_again_in_time_is_not_bound_by_its_old_time_limit() {
     let mut world = World::default();
     world.open(1, 60_000);
     world.hold(connection(9), Lock, "a", ONE);
-    world.ask(connection(1).of(1).seq(1).within(10), Lock, "a", acquire(1));
+    let session = connection(1).of(1).seq(1);
+    world.ask(session.within(10), Lock, "a", acquire(1));
     let second = world.ask(connection(2), Lock, "a", acquire(1));
     world.disconnect(1);
-    world.pass(1000);
-    let again = world.ask(connection(3).of(1).seq(1).within(20), Lock, "a", acquire(1));
+    world.pass(9);
+    let again = world.ask(session.within(20), Lock, "a", acquire(1));
     world.pass(19);
     assert_eq!(world.status(again), None);
     world.done(connection(9), Lock, "a", RELEASE);
@@ -402,12 +449,7 @@ fn when_the_server_stops_all_who_wait_are_told_once() {
         world.ask(connection(1), Queue, "q", TAKE),
         world.ask(connection(1), Latch, "l", Verb::Wait),
         world.ask(connection(2).of(1).seq(1), Lock, "a", acquire(1)),
-        world.ask(
-            connection(2),
-            semaforo_server::kernel::Kind::Barrier,
-            "b",
-            crate::support::arrive(2),
-        ),
+        world.ask(connection(2), Barrier, "b", arrive(2)),
     ];
     let lost = world.ask(connection(3).of(1).seq(2), Lock, "a", acquire(1));
     world.disconnect(3);

@@ -354,7 +354,7 @@ impl Model {
             } else if let Some(wait) =
                 self.waits.iter_mut().find(|other| other.request == wait.request)
             {
-                (wait.connection, wait.deadline) = (None, None);
+                wait.connection = None;
             }
         }
         self.settle_all();
