@@ -1,6 +1,6 @@
 //! Waiting that ends without a grant, and those who come and go.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::answer::{Answer, Status};
 use super::command::{ConnectionKey, Millis, Origin};
@@ -97,8 +97,12 @@ impl Kernel {
     /// Lets happen what can happen now that several have made way, or are back: none of them gets what another one of them
     /// leaves, and none gets what is another one's by its place.
     fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
+        let mut known = HashSet::new();
         for place in places {
-            self.pump(place, now, out);
+            // What happens at one place changes nothing at another.
+            if known.insert(place) {
+                self.pump(place, now, out);
+            }
         }
     }
 
@@ -119,7 +123,7 @@ impl Kernel {
     pub fn resume(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.state.connection_mut(key).paused = false;
         let waits = self.waits_of(key);
-        let places = waits.into_iter().filter_map(|wait| self.wake(wait)).collect();
+        let places = self.wake_all(&waits);
         self.pump_each(places, now, out);
         self.state.tidy_connection(key);
     }
@@ -144,8 +148,8 @@ impl Kernel {
         Some(place)
     }
 
-    /// Lets somebody stand in its place again. Says where: it may be its turn.
-    fn wake(&mut self, key: u32) -> Option<u32> {
+    /// Lets somebody stand in its place again, which is behind `after` if that one is given. Says where: it may be its turn.
+    fn wake(&mut self, key: u32, after: Option<u32>) -> Option<u32> {
         let wait = self.waits.get_mut(key)?;
         if !wait.dormant {
             return None;
@@ -153,9 +157,28 @@ impl Kernel {
         wait.dormant = false;
         let (place, lane) = (wait.place, usize::from(wait.lane));
         if let Some(object) = self.state.object_mut(place) {
-            self.waits.push_in_order(&mut object.lines[lane], List::Object, key);
+            self.waits.push_in_order(&mut object.lines[lane], List::Object, key, after);
         }
         Some(place)
+    }
+
+    /// Lets all of them stand in their places again. Says where: it may be their turn.
+    fn wake_all(&mut self, keys: &[u32]) -> Vec<u32> {
+        let waits = keys.iter().filter_map(|key| Some((*key, self.waits.get(*key)?)));
+        let dormant = waits.filter(|(_, wait)| wait.dormant);
+        let mut dormant: Vec<_> = dormant
+            .map(|(key, wait)| ((wait.place, wait.lane), self.waits.ticket(key), key))
+            .collect();
+        let places = dormant.iter().map(|((place, _), ..)| *place).collect();
+        // By line and number: each is looked for from the place of the one before, so a line is walked along only once.
+        dormant.sort_unstable();
+        let mut before = None;
+        for (line, _, key) in dormant {
+            let after = before.filter(|(other, _)| *other == line).map(|(_, after)| after);
+            self.wake(key, after);
+            before = Some((line, key));
+        }
+        places
     }
 
     /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
@@ -169,7 +192,7 @@ impl Kernel {
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
         self.waits.set_deadline(key, deadline);
         let paused = self.state.is_paused(asker.origin.connection);
-        let moved = if paused { self.fall_asleep(key) } else { self.wake(key) };
+        let moved = if paused { self.fall_asleep(key) } else { self.wake(key, None) };
         if let Some(place) = moved {
             self.pump(place, asker.now, out);
         }

@@ -146,6 +146,18 @@ impl Messages {
         }
     }
 
+    /// Puts many, in the order of their numbers, in their places. Each of them by itself could make half of a lane move.
+    fn make_all_ready(&mut self, all: Vec<Message>) {
+        let mut lanes: BTreeMap<i32, Vec<Message>> = BTreeMap::new();
+        for message in all {
+            lanes.entry(message.priority).or_default().push(message);
+        }
+        for (priority, messages) in lanes {
+            self.ready_count += messages.len();
+            merge(self.ready.entry(priority).or_default(), messages);
+        }
+    }
+
     /// The first message that can be taken.
     pub(super) fn first(&self) -> Option<&Message> {
         self.ready.values().find_map(VecDeque::front)
@@ -223,16 +235,23 @@ impl Messages {
         }
     }
 
+    /// Ends loans: these messages, in the order of their numbers, are back in their places.
+    pub(super) fn give_back_all(&mut self, numbers: impl Iterator<Item = u64>) {
+        let back = numbers.filter_map(|number| Some(self.out.remove(&number)?.0)).collect();
+        self.make_all_ready(back);
+    }
+
     /// Lets those whose time has come take their places.
     pub(super) fn promote(&mut self, now: Millis) {
+        let mut back = Vec::new();
         while let Some((due, number)) = self.due.first().copied()
             && due <= now
         {
             self.due.pop_first();
-            if let Some(message) = self.delayed.remove(&number) {
-                self.make_ready(message);
-            }
+            back.extend(self.delayed.remove(&number));
         }
+        back.sort_unstable_by_key(|message| message.number);
+        self.make_all_ready(back);
     }
 
     /// When the next one's time will have come.
@@ -256,6 +275,35 @@ impl Messages {
     }
 }
 
+/// Merges messages into a lane; both are in the order of their numbers. What moves is what is between them and the end
+/// of the lane that is nearer.
+fn merge(lane: &mut VecDeque<Message>, mut messages: Vec<Message>) {
+    let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return };
+    let before = lane.partition_point(|other| other.number < last.number);
+    let from = lane.partition_point(|other| other.number < first.number);
+    if before <= lane.len() - from {
+        let mut moved: Vec<_> = lane.drain(..before).collect();
+        while let Some(message) = messages.pop() {
+            while let Some(other) = moved.pop_if(|other| other.number > message.number) {
+                lane.push_front(other);
+            }
+            lane.push_front(message);
+        }
+        for other in moved.into_iter().rev() {
+            lane.push_front(other);
+        }
+    } else {
+        let mut moved = lane.drain(from..).collect::<VecDeque<_>>();
+        for message in messages {
+            while moved.front().is_some_and(|other| other.number < message.number) {
+                lane.extend(moved.pop_front());
+            }
+            lane.push_back(message);
+        }
+        lane.extend(moved);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -276,7 +324,7 @@ mod tests {
         /// The first is always the one of the lowest priority, then number, whatever comes, goes and returns.
         #[test]
         fn everything_finds_its_place(
-            steps in prop::collection::vec((0..6_u8, -1..2_i32, any::<prop::sample::Index>()), 0..80),
+            steps in prop::collection::vec((0..7_u8, -1..2_i32, any::<prop::sample::Index>()), 0..80),
         ) {
             let mut messages = Messages::new(0, 1);
             let (mut ready, mut delayed, mut out) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
@@ -315,6 +363,14 @@ mod tests {
                         let (_, number) = out.remove(index.index(out.len()));
                         prop_assert!(messages.settle(number).is_some());
                         prop_assert!(messages.settle(number).is_none());
+                    }
+                    5 => {
+                        // Some of them, in the order of their numbers.
+                        let from = index.index(out.len() + 1);
+                        let mut back: Vec<(i32, u64)> = out.split_off(from);
+                        back.sort_unstable_by_key(|(_, number)| *number);
+                        messages.give_back_all(back.iter().map(|(_, number)| *number));
+                        ready.extend(back);
                     }
                     _ => {
                         now += 3;

@@ -152,6 +152,15 @@ impl Waits {
         self.get(key)?.links[list as usize].next
     }
 
+    fn previous(&self, key: u32, list: List) -> Option<u32> {
+        self.get(key)?.links[list as usize].previous
+    }
+
+    /// When somebody came, among all.
+    pub(super) fn ticket(&self, key: u32) -> Option<u64> {
+        self.get(key).map(|wait| wait.ticket)
+    }
+
     /// The keys of all on a list that begins there.
     pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
         std::iter::successors(head, |key| self.next(*key, list)).collect()
@@ -166,24 +175,40 @@ impl Waits {
         self.link(line, list, key, line.tail, None);
     }
 
-    /// Adds one where its number belongs: one that was dormant comes back to its place.
-    pub(super) fn push_in_order(&mut self, line: &mut Line, list: List, key: u32) {
-        let Some(ticket) = self.get(key).map(|wait| wait.ticket) else { return };
-        let later = |waits: &Self, other| waits.get(other).is_some_and(|wait| wait.ticket > ticket);
-        if line.tail.is_none_or(|tail| !later(self, tail)) {
-            return self.push(line, list, key);
-        }
-        let mut next = line.head;
-        while let Some(other) = next
-            && !later(self, other)
-        {
-            next = self.next(other, list);
-        }
-        let previous = match next {
-            Some(next) => self.links(next, list).and_then(|links| links.previous),
-            None => line.tail,
+    /// Adds one where its number belongs: one that was dormant comes back to its place. It is looked for from `after` on, one
+    /// that came earlier, or from both ends.
+    pub(super) fn push_in_order(
+        &mut self,
+        line: &mut Line,
+        list: List,
+        key: u32,
+        after: Option<u32>,
+    ) {
+        let Some(ticket) = self.ticket(key) else { return };
+        let mut next = match after {
+            Some(after) => self.next(after, list),
+            None => line.head,
         };
-        self.link(line, list, key, previous, next);
+        let mut previous = line.tail;
+        loop {
+            // The first that came later, or the last that came earlier.
+            if next.is_none_or(|other| self.ticket(other) > Some(ticket)) {
+                let previous = match next {
+                    Some(next) => self.previous(next, list),
+                    None => line.tail,
+                };
+                return self.link(line, list, key, previous, next);
+            }
+            if previous.is_none_or(|other| self.ticket(other) < Some(ticket)) {
+                let next = match previous {
+                    Some(previous) => self.next(previous, list),
+                    None => line.head,
+                };
+                return self.link(line, list, key, previous, next);
+            }
+            next = next.and_then(|other| self.next(other, list));
+            previous = previous.and_then(|other| self.previous(other, list));
+        }
     }
 
     fn link(
@@ -235,7 +260,7 @@ mod tests {
     }
 
     fn backwards(waits: &Waits, line: Line, list: List) -> Vec<u32> {
-        let previous = |key: &u32| waits.get(*key)?.links[list as usize].previous;
+        let previous = |key: &u32| waits.previous(*key, list);
         let mut all: Vec<_> = std::iter::successors(line.tail, previous).collect();
         all.reverse();
         all
@@ -266,9 +291,12 @@ mod tests {
                     }
                     2 if !away.is_empty() => {
                         let key = away.remove(index.index(away.len()));
-                        waits.push_in_order(&mut line, List::Object, key);
-                        let ticket = |key: &u32| waits.get(*key).map(|wait| wait.ticket);
+                        let ticket = |key: &u32| waits.ticket(*key);
                         let place = there.partition_point(|other| ticket(other) < ticket(&key));
+                        // From anyone who came earlier, or from the ends.
+                        let after = index.index(there.len() + 1).checked_sub(1);
+                        let after = after.filter(|after| *after < place).map(|after| there[after]);
+                        waits.push_in_order(&mut line, List::Object, key, after);
                         there.insert(place, key);
                     }
                     3 if !there.is_empty() => {

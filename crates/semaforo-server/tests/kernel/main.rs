@@ -5,6 +5,7 @@ mod events;
 mod latches;
 mod limits;
 mod locks;
+mod many;
 mod model;
 mod properties;
 mod queues;

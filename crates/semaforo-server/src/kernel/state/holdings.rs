@@ -135,11 +135,13 @@ impl State {
 
     /// Releases all that somebody has had who is no more.
     pub(in crate::kernel) fn give_up(&mut self, belongings: &Belongings) -> Result<(), BadEvent> {
-        for fence in belongings.holds() {
+        // The last one first: what follows it in a list would have to move up.
+        for fence in belongings.holds().iter().rev() {
             self.release(*fence, 0)?;
         }
-        for (queue, number) in belongings.messages() {
-            self.queue_mut(*queue)?.give_back(*number, None);
+        for messages in belongings.messages().chunk_by(|(one, _), (other, _)| one == other) {
+            self.queue_mut(messages[0].0)?
+                .give_back_all(messages.iter().map(|(_, number)| *number));
         }
         Ok(())
     }

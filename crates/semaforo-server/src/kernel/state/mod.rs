@@ -365,7 +365,8 @@ impl State {
     fn delete(&mut self, place: u32) -> Result<(), BadEvent> {
         let object = if place & BY_USE == 0 { self.remove_object(place) } else { None };
         let object = object.ok_or_else(|| BadEvent::new(format!("in place {place} is nothing")))?;
-        for fence in object.holders {
+        // The last one first: what follows it in a list would have to move up.
+        for fence in object.holders.into_iter().rev() {
             if let Some(hold) = self.holds.remove(&fence) {
                 self.belongings_mut(hold.owner)?.remove_hold(fence);
             }

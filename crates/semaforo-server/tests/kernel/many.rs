@@ -1,0 +1,135 @@
+//! Many at once take no longer than one by one.
+
+use semaforo_server::kernel::{
+    Answer, Command, ConnectionKey, Header, Kernel,
+    Kind::{self, Lock, Queue, Semaphore},
+    Limits, Operation, Origin, Output, Reply, SessionId, State, Verb,
+};
+
+use crate::support::{BORROW, RELEASE, TAKE, acquire, put, queue, semaphore};
+
+/// So many that each must not have to walk past, or move, all others.
+const MANY: u64 = 100_000;
+const SESSION: SessionId = SessionId(1);
+
+/// A kernel that is not looked at after every step.
+struct Crowd {
+    kernel: Kernel,
+    out: Output,
+    tickets: u64,
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let kernel = Kernel::new(State::default(), Limits::default(), 0, 0);
+        let out = Output { unrecorded: true, ..Output::default() };
+        let mut crowd = Self { kernel, out, tickets: 0 };
+        let open = Operation::Open { id: SESSION, ttl: 1000, label: "" };
+        crowd.command(9, None, open);
+        crowd.ask(9, None, Semaphore, semaphore(1 << 20));
+        crowd.ask(9, None, Queue, queue(0));
+        crowd
+    }
+
+    fn command(&mut self, at: u64, session: Option<SessionId>, operation: Operation<'_>) -> Reply {
+        self.tickets += 1;
+        let origin = Origin { connection: ConnectionKey(at), ticket: self.tickets };
+        let command = Command { session, retry: None, acked: None, timeout: None, operation };
+        self.kernel.decide(0, origin, &command, &mut self.out)
+    }
+
+    fn ask(&mut self, at: u64, session: Option<SessionId>, kind: Kind, verb: Verb<'_>) -> Reply {
+        self.command(at, session, Operation::Object { kind, name: "a", verb })
+    }
+
+    fn take(&mut self) -> Option<u64> {
+        match self.ask(8, None, Queue, TAKE) {
+            Reply::Answer(Answer { headers, .. }) => headers.get(Header::Message),
+            _ => None,
+        }
+    }
+
+    /// Everything that one of two, who took turns, has is given up.
+    fn give_up(&mut self, at: u64, session: Option<SessionId>) {
+        if session.is_some() {
+            self.command(at, session, Operation::Close);
+        } else {
+            self.kernel.disconnected(0, ConnectionKey(at), &mut self.out);
+        }
+    }
+}
+
+#[test]
+fn holds_that_end_together() {
+    for session in [None, Some(SESSION)] {
+        let mut crowd = Crowd::new();
+        for _ in 0..MANY {
+            crowd.ask(1, session, Semaphore, acquire(1));
+        }
+        crowd.ask(2, None, Semaphore, acquire(1));
+        crowd.give_up(1, session);
+        assert_eq!(crowd.kernel.census().holds, 1);
+    }
+    let mut crowd = Crowd::new();
+    for _ in 0..MANY {
+        crowd.ask(1, None, Semaphore, acquire(1));
+    }
+    crowd.ask(1, None, Lock, acquire(1));
+    crowd.ask(1, None, Semaphore, Verb::Delete);
+    assert_eq!(crowd.kernel.census().holds, 1);
+}
+
+#[test]
+fn messages_that_return_together() {
+    for order in [[1, 2], [2, 1]] {
+        let mut crowd = Crowd::new();
+        let session = |at| (at == 2).then_some(SESSION);
+        for at in [1, 2].into_iter().cycle().take(MANY as usize) {
+            crowd.ask(9, None, Queue, put(b"m"));
+            crowd.ask(at, session(at), Queue, BORROW);
+        }
+        for at in order {
+            crowd.give_up(at, session(at));
+        }
+        let numbers: Vec<_> = std::iter::from_fn(|| crowd.take()).collect();
+        assert!(numbers.into_iter().eq(1..=MANY));
+    }
+}
+
+#[test]
+fn messages_that_are_due_together() {
+    let mut crowd = Crowd::new();
+    for at in 0..MANY {
+        let delay = (at % 2) * 10;
+        crowd.ask(9, None, Queue, Verb::Put { payload: b"m", priority: 0, delay });
+    }
+    crowd.kernel.tick(10, &mut crowd.out);
+    let numbers: Vec<_> = std::iter::from_fn(|| crowd.take()).collect();
+    assert!(numbers.into_iter().eq(1..=MANY));
+}
+
+#[test]
+fn requests_that_are_back_together() {
+    let mut crowd = Crowd::new();
+    crowd.ask(9, None, Lock, acquire(1));
+    for at in [1, 2].into_iter().cycle().take(MANY as usize) {
+        crowd.ask(at, None, Lock, acquire(1));
+    }
+    for at in [1, 2] {
+        crowd.kernel.pause(0, ConnectionKey(at), &mut crowd.out);
+    }
+    for at in [2, 1] {
+        crowd.kernel.resume(0, ConnectionKey(at), &mut crowd.out);
+    }
+    let mut holder = 9;
+    for next in [1, 2].into_iter().cycle().take(100) {
+        crowd.ask(holder, None, Lock, RELEASE);
+        let granted = crowd.out.answers.last().map(|(origin, _)| origin.connection);
+        assert_eq!(granted, Some(ConnectionKey(next)));
+        holder = next;
+    }
+    for at in [1, 2] {
+        crowd.give_up(at, None);
+    }
+    assert_eq!(crowd.kernel.census().waits, 0);
+}
