@@ -263,11 +263,7 @@ impl Kernel {
             && due <= now
         {
             self.due.pop_first();
-            if let Ok(messages) = self.state.queue_mut(place) {
-                messages.promote(now);
-                self.schedule(place);
-                self.pump_queue(place, now, out);
-            }
+            self.promote(place, now, out);
         }
         while let Some((deadline, key)) = self.waits.next_deadline()
             && deadline <= now

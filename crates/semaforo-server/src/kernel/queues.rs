@@ -52,15 +52,21 @@ impl Kernel {
     }
 
     fn no_room(&self, messages: &Messages, payload: &[u8]) -> Option<Answer> {
-        if self.bytes + payload.len() as u64 > self.limits.bytes {
-            let reason = format!("all queues together have {} bytes", self.limits.bytes);
-            return Some(Answer::error(Status::NoSpace, reason));
+        if let Some(refusal) = self.no_more_bytes(payload) {
+            return Some(refusal);
         }
         if messages.len() >= self.limits.messages {
             let reason = format!("the queue has {} messages", self.limits.messages);
             return Some(Answer::error(Status::NoSpace, reason));
         }
         None
+    }
+
+    fn no_more_bytes(&self, payload: &[u8]) -> Option<Answer> {
+        (self.bytes + payload.len() as u64 > self.limits.bytes).then(|| {
+            let reason = format!("all queues together have {} bytes", self.limits.bytes);
+            Answer::error(Status::NoSpace, reason)
+        })
     }
 
     /// A message is the queue's from now on.
@@ -143,12 +149,20 @@ impl Kernel {
         manual: bool,
         out: &mut Output,
     ) -> Reply {
+        let next_due = self.state.queue(place).and_then(Messages::next_due);
+        if next_due.is_some_and(|due| due <= asker.now) {
+            // The tick that would do that is still to come.
+            self.promote(place, asker.now, out);
+        }
         let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
         else {
             return error(Status::NotFound, "there is no such queue");
         };
         if lines[TAKERS].is_empty() && messages.ready() > 0 {
             let kept = asker.retry.is_some();
+            if let Some(refusal) = self.no_room_to_keep(messages, manual, kept) {
+                return Reply::Answer(refusal);
+            }
             let answer = self.hand_over(place, asker.owner, manual, kept, out);
             if self.state.object(place).is_some_and(|object| !object.lines[PUTTERS].is_empty()) {
                 self.pump_queue(place, asker.now, out);
@@ -159,6 +173,21 @@ impl Kernel {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         self.wait(asker, place, TAKERS, Ask::Take { manual })
+    }
+
+    /// Lets messages be taken whose time has come.
+    pub(super) fn promote(&mut self, place: u32, now: Millis, out: &mut Output) {
+        if let Ok(messages) = self.state.queue_mut(place) {
+            messages.promote(now);
+            self.schedule(place);
+            self.pump_queue(place, now, out);
+        }
+    }
+
+    /// A message that is out is there twice if it is kept with the answer, too.
+    fn no_room_to_keep(&self, messages: &Messages, manual: bool, kept: bool) -> Option<Answer> {
+        let message = messages.first().filter(|_| manual && kept)?;
+        self.no_more_bytes(&message.payload)
     }
 
     /// Gives the first message, which there is, to a taker.
@@ -238,7 +267,10 @@ impl Kernel {
             let answer = match &wait.ask {
                 Ask::Take { manual } => {
                     let (owner, manual, kept) = (wait.owner, *manual, wait.retry.is_some());
-                    self.hand_over(place, owner, manual, kept, out)
+                    match self.no_room_to_keep(messages, manual, kept) {
+                        Some(refusal) => refusal,
+                        None => self.hand_over(place, owner, manual, kept, out),
+                    }
                 }
                 Ask::Put { payload, priority, delay } => {
                     let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);

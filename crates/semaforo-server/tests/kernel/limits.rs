@@ -6,7 +6,8 @@ use semaforo_server::kernel::{
 };
 
 use crate::support::{
-    READ, RELEASE, TAKE, World, acquire, arrive, connection, put, queue, semaphore, transfer,
+    BORROW, READ, RELEASE, TAKE, World, acquire, arrive, connection, put, queue, semaphore,
+    transfer,
 };
 
 #[test]
@@ -78,6 +79,28 @@ fn messages_and_bytes() {
     assert!(world.cancel(waits));
     world.done(connection(1), Queue, "q", put(&[0; 1]));
     assert_eq!(world.try_(connection(1), Queue, "q", put(b"")), 507);
+    assert_eq!(world.kernel.census().bytes, 9);
+}
+
+#[test]
+fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
+    let mut world = World::limited(Limits { bytes: 10, ..Limits::default() });
+    world.open(1, 60_000);
+    world.done(connection(9), Queue, "q", queue(0));
+    let session = connection(1).of(1);
+    world.done(connection(9), Queue, "q", put(&[0; 4]));
+    world.done(connection(9), Queue, "q", put(&[1; 3]));
+    assert_eq!(world.try_(session.seq(1), Queue, "q", BORROW), 507);
+    world.done(session.seq(2), Queue, "q", TAKE);
+    assert_eq!(world.kernel.census().bytes, 7, "it is kept instead of being queued");
+    world.done(session, Queue, "q", BORROW);
+    let waits = world.ask(session.seq(3), Queue, "q", BORROW);
+    let next = world.ask(connection(2), Queue, "q", TAKE);
+    world.done(connection(9), Queue, "q", put(&[2; 3]));
+    assert_eq!(world.statuses(&[waits, next]), [507, 200]);
+    world.command(session.acked(2), Operation::Ping);
+    world.done(connection(9), Queue, "q", put(&[3; 3]));
+    world.done(session.seq(3), Queue, "q", BORROW);
     assert_eq!(world.kernel.census().bytes, 9);
 }
 

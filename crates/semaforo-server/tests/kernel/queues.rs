@@ -178,6 +178,21 @@ fn a_delayed_message_takes_its_place_when_its_time_has_come() {
 }
 
 #[test]
+fn a_message_that_is_due_can_be_taken_before_the_kernel_was_told() {
+    let mut world = world(0);
+    world.done(connection(1), Queue, NAME, delayed(b"a", 10));
+    world.done(connection(1), Queue, NAME, delayed(b"b", 20));
+    world.time += 10;
+    assert_eq!(drain(&mut world), "a");
+    assert_eq!(world.kernel.next_deadline(), Some(world.time + 10));
+    let first = world.ask(connection(2), Queue, NAME, TAKE);
+    world.time += 10;
+    let second = world.ask(connection(3), Queue, NAME, TAKE);
+    assert_eq!(world.statuses(&[first, second]), [200, 0], "it was there first");
+    assert_eq!(world.payload(first), b"b");
+}
+
+#[test]
 fn delays_outlive_the_server() {
     for snapshot in [false, true] {
         let mut world = world(0);

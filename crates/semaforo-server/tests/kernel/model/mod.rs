@@ -404,9 +404,7 @@ impl Model {
 
     pub(crate) fn tick(&mut self) {
         let now = self.now;
-        for message in &mut self.messages {
-            message.due = message.due.filter(|due| *due > now);
-        }
+        self.promote();
         self.settle_all();
         let expired = |model: &Self| {
             let all = model.waits.iter().filter_map(|wait| Some((wait.deadline?, wait.request)));

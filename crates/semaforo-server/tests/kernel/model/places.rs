@@ -94,6 +94,14 @@ impl Model {
         }
     }
 
+    /// Lets messages be taken whose time has come.
+    pub(super) fn promote(&mut self) {
+        let now = self.now;
+        for message in &mut self.messages {
+            message.due = message.due.filter(|due| *due > now);
+        }
+    }
+
     pub(super) fn settle_queue(&mut self) {
         loop {
             let taker = self.first(QUEUE, |ask| matches!(ask, Ask::Take { .. }));
@@ -152,16 +160,21 @@ impl Model {
                 self.settle_queue();
                 received
             }
-            Verb::Take { manual } => match self.first_ready().filter(|_| !takers) {
-                Some(at) => {
-                    let kept = caller.retry.is_some();
-                    let answer = self.hand_over(at, owner, manual, kept, request);
-                    self.settle_queue();
-                    Received::Answered(answer)
+            Verb::Take { manual } => {
+                self.promote();
+                self.settle_queue();
+                let takers = self.first(name, |ask| matches!(ask, Ask::Take { .. })).is_some();
+                match self.first_ready().filter(|_| !takers) {
+                    Some(at) => {
+                        let kept = caller.retry.is_some();
+                        let answer = self.hand_over(at, owner, manual, kept, request);
+                        self.settle_queue();
+                        Received::Answered(answer)
+                    }
+                    None if impatient => answered(204),
+                    None => self.wait(caller, request, name, Ask::Take { manual }),
                 }
-                None if impatient => answered(204),
-                None => self.wait(caller, request, name, Ask::Take { manual }),
-            },
+            }
             Verb::Ack { message } => {
                 let Some(at) = mine(self, message) else { return answered(410) };
                 if self.messages.remove(at).sender {
