@@ -25,7 +25,7 @@ impl Kernel {
         if parties == 0 || parties > MAX_PARTIES {
             return senseless(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
         }
-        let there = self.state.find(Kind::Barrier, name).and_then(|place| self.barrier(place));
+        let mut there = self.state.find(Kind::Barrier, name).and_then(|place| self.barrier(place));
         if let Some(meant) = generation
             && there.is_none_or(|(barrier, _)| barrier.generation != meant)
         {
@@ -33,6 +33,15 @@ impl Kernel {
                 return senseless(format!("there was no generation {meant} yet"));
             }
             return Reply::Answer(Answer::done().with(Header::Generation, meant));
+        }
+        if let Some((barrier, place)) = there
+            && !barrier.broken
+            && barrier.parties != parties
+            && self.state.object(place).is_some_and(|object| object.waiting == 0)
+        {
+            // Those who waited were forgotten in a restart, and nobody has come since then.
+            self.dissolve(place, out);
+            there = None;
         }
         match there {
             Some((barrier, _)) if barrier.broken => broken(),

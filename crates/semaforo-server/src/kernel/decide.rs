@@ -170,13 +170,15 @@ impl Kernel {
             _ => match self.state.find(kind, name) {
                 Some(place) => self.serve_at(asker, kind, place, verb, out),
                 None => match verb {
-                    Verb::Release { .. } | Verb::Check { .. } if kind.exists_by_use() => {
-                        error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
-                    }
-                    Verb::Downgrade { .. } | Verb::Upgrade { .. } if kind.exists_by_use() => {
-                        error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
-                    }
                     _ if !understands(kind, verb) => no_such_method(kind, verb),
+                    Verb::Release { .. }
+                    | Verb::Check { .. }
+                    | Verb::Downgrade { .. }
+                    | Verb::Upgrade { .. }
+                        if kind.exists_by_use() =>
+                    {
+                        error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
+                    }
                     _ => {
                         error(Status::NotFound, format!("there is no {} {name:?}", kind.singular()))
                     }
@@ -205,7 +207,11 @@ impl Kernel {
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(place, out),
             (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
             (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
-                Verb::Release { fence, permits } => self.release(asker, place, fence, permits, out),
+                Verb::Release { fence, permits } => {
+                    // Others know nothing of permits.
+                    let permits = permits.filter(|_| kind == Kind::Semaphore);
+                    self.release(asker, place, fence, permits, out)
+                }
                 Verb::Check { fence } => self.check(place, fence),
                 Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
                     self.downgrade(asker, place, fence, out)

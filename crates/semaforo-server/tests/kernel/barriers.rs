@@ -163,6 +163,34 @@ fn a_restart_forgets_who_had_arrived_and_breaks_nothing() {
 }
 
 #[test]
+fn other_parties_can_meet_where_nobody_has_come_since_a_restart() {
+    for snapshot in [false, true] {
+        for alone in [false, true] {
+            let mut world = World::default();
+            parties(&mut world, 1, 2, 3);
+            let Details::Barrier { generation, .. } = world.details(Barrier, NAME) else {
+                panic!()
+            };
+            if snapshot {
+                world.restart_from_snapshot()
+            } else {
+                world.restart()
+            }
+            let count = if alone { 1 } else { 2 };
+            let round = parties(&mut world, 1, count.into(), count);
+            assert!(round.iter().all(|party| world.status(*party) == Some(200)));
+            assert!(world.header(round[0], Header::Generation) > generation);
+            world.assert_empty();
+        }
+    }
+    let mut world = World::default();
+    parties(&mut world, 1, 2, 3);
+    world.restart();
+    parties(&mut world, 1, 1, 3);
+    assert_eq!(world.try_(connection(2), Barrier, NAME, arrive(2)), 409, "somebody has come");
+}
+
+#[test]
 fn a_party_of_a_session_stays_when_its_connection_is_lost() {
     let mut world = World::default();
     world.open(1, 60_000);

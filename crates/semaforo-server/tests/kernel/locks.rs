@@ -1,8 +1,12 @@
 //! Locks: one holder at a time, known by its fence.
 
-use semaforo_server::kernel::{Header, Kind::Lock, Verb, Wish};
+use semaforo_server::kernel::{
+    Header,
+    Kind::{Barrier, Lock, ReadWriteLock},
+    Verb, Wish,
+};
 
-use crate::support::{RELEASE, World, acquire, connection, release};
+use crate::support::{RELEASE, World, acquire, arrive, connection, release, release_some};
 
 const ONE: Wish = Wish::Permits(1);
 
@@ -101,6 +105,39 @@ fn what_was_made_by_use_cannot_be_created_or_deleted() {
         assert_eq!(world.try_(connection(1), Lock, name, Verb::Delete), 405);
         assert_eq!(world.try_(connection(1), Lock, name, crate::support::semaphore(1)), 405);
     }
+}
+
+#[test]
+fn a_method_that_a_kind_does_not_have_is_refused_whether_or_not_the_object_is_there() {
+    let mut world = World::default();
+    world.hold(connection(1), Lock, "there", ONE);
+    world.ask(connection(1), Barrier, "there", arrive(2));
+    world.hold(connection(1), ReadWriteLock, "there", Wish::Read);
+    let (fence, check) = (None, Verb::Check { fence: 1 });
+    for name in ["there", "missing"] {
+        for verb in [Verb::Downgrade { fence }, Verb::Upgrade { fence }] {
+            assert_eq!(world.try_(connection(2), Lock, name, verb), 405);
+            assert_eq!(world.try_(connection(2), Barrier, name, verb), 405);
+            assert_eq!(world.try_(connection(2), ReadWriteLock, name, verb), 410);
+        }
+        for verb in [RELEASE, check, acquire(1)] {
+            assert_eq!(world.try_(connection(2), Barrier, name, verb), 405);
+        }
+    }
+}
+
+#[test]
+fn only_a_semaphore_knows_permits() {
+    let mut world = World::default();
+    for permits in [0, 1, 2] {
+        for (kind, wish) in [(Lock, ONE), (ReadWriteLock, Wish::Read), (ReadWriteLock, Wish::Write)]
+        {
+            let fence = world.hold(connection(1), kind, "a", wish);
+            world.done(connection(1), kind, "a", release_some(fence, permits));
+            assert_eq!(world.kernel.census().holds, 0);
+        }
+    }
+    world.assert_empty();
 }
 
 #[test]

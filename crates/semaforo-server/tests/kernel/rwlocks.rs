@@ -154,8 +154,6 @@ fn r_15_nobody_changes_what_is_not_theirs() {
     for verb in others {
         assert_eq!(world.try_(connection(2), ReadWriteLock, NAME, verb), 410);
     }
-    let some = Verb::Release { fence: Some(fence), permits: Some(1) };
-    assert_eq!(world.try_(connection(1), ReadWriteLock, NAME, some), 400);
     assert_eq!(world.show(ReadWriteLock, NAME).map(|view| view.held), Some(1));
 }
 

@@ -211,6 +211,9 @@ impl Model {
             self.round = None;
             return answered(200);
         };
+        let deserted = self.waits.iter().all(|wait| wait.name != name);
+        self.round =
+            self.round.filter(|round| round.broken || !deserted || round.parties == parties);
         if parties == 1 && self.round.is_none() {
             self.rounds += 1;
             return Received::Answered(arrived(self.rounds, 0));
