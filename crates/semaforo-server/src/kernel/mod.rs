@@ -149,8 +149,8 @@ pub struct Kernel {
     /// Queues where somebody could be let through, but there was no room, in the order of their turns.
     postponed: VecDeque<u32>,
     bytes: u64,
-    /// How many wait for space in a queue.
-    putters: usize,
+    /// How many wait for something that is journaled with a message.
+    heavy: usize,
 }
 
 /// Who asks for something, and where the answer goes.
@@ -187,7 +187,7 @@ impl Kernel {
             due: BTreeSet::new(),
             postponed: VecDeque::new(),
             bytes: 0,
-            putters: 0,
+            heavy: 0,
         };
         kernel.renew_sessions(now);
         let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
@@ -241,10 +241,11 @@ impl Kernel {
         !self.postponed.is_empty()
     }
 
-    /// Whether a message waits for space in a queue.
+    /// Whether somebody waits whom to let through adds a message to the journal: who puts one, and who takes one that is
+    /// kept with the answer.
     #[must_use]
-    pub fn has_putters(&self) -> bool {
-        self.putters > 0
+    pub fn has_heavy_waits(&self) -> bool {
+        self.heavy > 0
     }
 
     /// When [`tick`](Self::tick) has something to do at the latest, except for what is [postponed](Self::has_postponed).
@@ -318,6 +319,7 @@ impl Kernel {
         let in_line = !matches!(ask, Ask::Transfer { .. });
         let mut wait = Wait::new(place, lane, ask, asker.owner);
         wait.retry = asker.retry;
+        self.heavy += usize::from(wait.is_heavy());
         let key = self.waits.insert(wait);
         if let Some(timeout) = asker.timeout {
             self.waits.set_deadline(key, Some(asker.now.saturating_add(timeout)));
@@ -385,9 +387,9 @@ impl Kernel {
             }
         }
         let wait = self.waits.remove(key)?;
+        self.heavy -= usize::from(wait.is_heavy());
         if let Ask::Put { payload, .. } = &wait.ask {
             self.bytes -= payload.len() as u64;
-            self.putters -= 1;
         }
         Some((wait, origin))
     }

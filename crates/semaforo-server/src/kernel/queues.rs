@@ -42,7 +42,6 @@ impl Kernel {
             let reply = self.wait(asker, place, PUTTERS, ask);
             if let Reply::Waits(_) = reply {
                 self.bytes += payload.len() as u64;
-                self.putters += 1;
             }
             return reply;
         }

@@ -57,6 +57,15 @@ impl Wait {
             links: Default::default(),
         }
     }
+
+    /// Whether letting it through adds a message to the journal.
+    pub(super) fn is_heavy(&self) -> bool {
+        match self.ask {
+            Ask::Put { .. } => true,
+            Ask::Take { .. } => self.retry.is_some(),
+            Ask::Enter(_) | Ask::Arrive { .. } | Ask::Transfer { .. } => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

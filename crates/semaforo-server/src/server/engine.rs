@@ -1,7 +1,7 @@
 //! The kernel with its journal and its clock.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::journal::{Journal, Position};
 use crate::kernel::{
@@ -18,6 +18,13 @@ const SPARE_ROOM: usize = 1 << 20;
 /// A turn with more events than this is journaled in several batches: what one command led to stays together, and a
 /// batch is never so large that the journal has no place for it.
 const EARLY: usize = 4 << 20;
+
+/// So much may happen to those who wait because of one command. The last of them may go beyond it, with its message and
+/// that once more in a kept answer; all of it is less than [`EARLY`].
+const OTHERS: usize = 1 << 20;
+
+/// When there is no space for those who wait, it is looked for again after this time.
+const SPACE_PAUSE: Duration = Duration::from_secs(1);
 
 /// If the loop was late by so much nobody can be blamed for silence: all sessions are renewed.
 const GAP: Millis = 1000;
@@ -135,12 +142,21 @@ impl Engine {
         Ok(self.journal.submitted() + u64::from(!self.out.events.is_empty()))
     }
 
-    /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal. The
-    /// answers follow at the end of the turn.
+    /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal (the
+    /// answers follow at the end of the turn); and says how much may happen to those who wait.
     fn prepare(&mut self) {
         if self.out.events.len() >= EARLY && self.failure.is_none() {
             self.failure = self.submit_batch().err();
         }
+        self.out.handed = 0;
+        self.out.room = if self.has_room_for_others() { self.out.events.len() + OTHERS } else { 0 };
+    }
+
+    /// Whether those who wait may be let through. On a full disk they have to wait on.
+    fn has_room_for_others(&mut self) -> bool {
+        self.out.unrecorded
+            || !self.kernel.has_heavy_waits()
+            || self.journal.has_room(self.out.events.len() + EARLY + SPARE_ROOM)
     }
 
     fn submit_batch(&mut self) -> io::Result<()> {
@@ -170,7 +186,11 @@ impl Engine {
         let journal = self.journal.next_turn();
         self.planned = kernel;
         let kernel = kernel.map(|time| self.clock.when(time));
-        Ok([kernel, journal].into_iter().flatten().min())
+        let postponed = self
+            .kernel
+            .has_postponed()
+            .then(|| if self.has_room_for_others() { instant } else { instant + SPACE_PAUSE });
+        Ok([kernel, journal, postponed].into_iter().flatten().min())
     }
 
     pub(super) fn notice(&mut self) -> Option<String> {

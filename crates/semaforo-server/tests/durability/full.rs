@@ -10,6 +10,8 @@ use semaforo_server::journal::{
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 
+use crate::support::until;
+
 #[test]
 fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     let disk = SimulatedDisk::new();
@@ -82,4 +84,46 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
         })
         .unwrap();
     assert_eq!(pieces, accepted, "as many messages as were put and not taken");
+}
+
+/// Those who wait for space in a queue wait on when there is none for the journal, and are let in when there is.
+#[test]
+fn on_a_full_disk_nobody_is_let_in_who_waits() {
+    let disk = SimulatedDisk::new();
+    let options = JournalOptions { background: Background::Threads, ..JournalOptions::default() };
+    let recovered = FileJournal::open_on::<State>(disk.clone(), options).unwrap();
+    let journal = Box::new(recovered.journal);
+    let server = Server::with_journal(Options::default(), recovered.state, journal, 0).unwrap();
+    let server = crate::support::Server::run(server);
+    let mut worker = server.connect();
+    worker.done("CREATE small capacity=8");
+    worker.done("CREATE large");
+    for _ in 0..8 {
+        worker.done("PUT small | 1");
+    }
+    let payload = format!("\"{}\"", "x".repeat(1_000_000));
+    let mut producer = server.connect();
+    for id in 0..8 {
+        producer.send(&format!("PUT small id={id} | {payload}"));
+    }
+    let waiting = |count: u64| {
+        let shown = server.connect().done("SHOW small").value();
+        shown["waiting"] == count
+    };
+    until("all of them wait", || waiting(8));
+    disk.set_capacity(Some(disk.used()));
+    let mut filler = server.connect();
+    while filler.ask(&format!("PUT large | {payload}")).status == 200 {}
+
+    // There is space in the queue now, and none for the journal.
+    for _ in 0..8 {
+        worker.done("TAKE small");
+    }
+    worker.done("PING");
+    assert!(waiting(8));
+    disk.set_capacity(None);
+    until("all of them are let in", || waiting(0));
+    for _ in 0..8 {
+        assert_eq!(producer.answer().status, 200);
+    }
 }

@@ -330,7 +330,7 @@ impl World {
             semaforo_server::kernel::Census { next_fence: census.next_fence, ..Default::default() };
         assert_eq!(census, nothing);
         assert_eq!(self.kernel.next_deadline(), None);
-        assert!(!self.kernel.has_postponed() && !self.kernel.has_putters());
+        assert!(!self.kernel.has_postponed() && !self.kernel.has_heavy_waits());
         let mut empty = State::default();
         let below = census.next_fence;
         let reserved = dump(self.kernel.state());
