@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process_group,
     test_kill_process_group, waitpid,
@@ -13,9 +16,22 @@ use rustix::process::{
 use super::orders;
 use super::terminal::Terminal;
 
+/// How often it is looked whether a group that was ended is gone.
+const GLANCE: Duration = Duration::from_millis(5);
+
 /// A process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cli) struct Group(Pid);
+
+/// Whether there is anybody in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// Nobody runs any more.
+    Gone,
+    Here,
+    /// Somebody is there, and nobody whom this process may send signals to: `sudo` makes a command another user's.
+    OutOfReach,
+}
 
 impl Group {
     pub(super) fn of_number(number: i32) -> Option<Self> {
@@ -61,7 +77,7 @@ impl Group {
         loop {
             match waitpid(Some(self.0), WaitOptions::UNTRACED) {
                 Ok(Some((_, status))) => return Ok(status),
-                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -86,10 +102,32 @@ impl Group {
     }
 
     /// Whether nobody of it runs any more.
-    pub(in crate::cli) fn is_gone(self) -> bool {
+    pub(super) fn is_gone(self) -> bool {
+        self.presence() == Presence::Gone
+    }
+
+    /// Blocks until nobody of it runs any more whom this process could end.
+    pub(in crate::cli) fn outlast(self, mut meanwhile: impl FnMut()) {
+        while self.presence() == Presence::Here {
+            meanwhile();
+            thread::sleep(GLANCE);
+        }
+    }
+
+    fn presence(self) -> Presence {
+        presence(test_kill_process_group(self.0), || runs(self.0.as_raw_pid()))
+    }
+}
+
+/// What follows from an attempt to reach a group.
+fn presence(reached: rustix::io::Result<()>, runs: impl FnOnce() -> Option<bool>) -> Presence {
+    match reached {
+        Err(Errno::SRCH) => Presence::Gone,
+        Err(_) => Presence::OutOfReach,
         // Those that have ended, but whose end nobody has looked at, count as members. If their parent never looks,
         // the group never vanishes: then only the states of all processes tell.
-        test_kill_process_group(self.0).is_err() || !runs(self.0.as_raw_pid()).unwrap_or(true)
+        Ok(()) if runs() == Some(false) => Presence::Gone,
+        Ok(()) => Presence::Here,
     }
 }
 
@@ -143,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn who_cannot_be_reached_is_not_gone() {
+        let unknown = || panic!("who cannot be reached may be hidden, too");
+        assert_eq!(presence(Err(Errno::SRCH), unknown), Presence::Gone);
+        assert_eq!(presence(Err(Errno::PERM), unknown), Presence::OutOfReach);
+        assert_eq!(presence(Ok(()), || Some(true)), Presence::Here);
+        assert_eq!(presence(Ok(()), || Some(false)), Presence::Gone);
+        assert_eq!(presence(Ok(()), || None), Presence::Here);
+    }
+
+    #[test]
     fn a_group_is_gone_when_nobody_of_it_runs() {
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::null());
@@ -151,7 +199,7 @@ mod tests {
         group.kill();
         // Nobody has looked at its end yet, so that the group is still there.
         while !group.is_gone() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         assert!(test_kill_process_group(group.leader()).is_ok());
         assert_eq!(group.wait().unwrap().terminating_signal(), Some(9));

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use rustix::process::{Signal, WaitStatus, getppid, getsid, kill_current_process_group};
@@ -21,9 +21,6 @@ use crate::cli::process::orders::Orders;
 use crate::cli::process::signals;
 use crate::cli::process::terminal::Terminal;
 use crate::client::{Client, Error, Session};
-
-/// How often it is looked whether a group that was ended is gone.
-const GLANCE: Duration = Duration::from_millis(5);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,12 +313,11 @@ impl Supervision<'_> {
     /// The command has ended because the session is lost: nothing of what it started may go on.
     fn end_group(&mut self) {
         let kill_at = self.ending.map_or_else(Instant::now, |kill| kill.at);
-        while !self.group.is_gone() {
+        self.group.outlast(|| {
             if Instant::now() >= kill_at {
                 self.group.kill();
             }
-            thread::sleep(GLANCE);
-        }
+        });
     }
 
     /// Lets go of the terminal and of the command, which has ended.
