@@ -186,6 +186,27 @@ fn what_is_ignored_stays_ignored() {
 }
 
 #[test]
+fn the_status_is_the_childs_also_if_its_end_was_to_be_ignored() {
+    let server = Server::start();
+    server.print(&["queue", "create", "jobs"]);
+    server.print(&["queue", "put", "jobs", "1"]);
+    for (arguments, status) in [
+        ("run --lock a -- sh -c 'exit 7'", 7),
+        ("run --lock a -- true", 0),
+        ("work jobs --max 1 --max-deliveries 1 -- true", 0),
+    ] {
+        // A program that never looks after its children.
+        let script = format!("trap '' CHLD; exec {SEMAFORO} {arguments}");
+        let mut shell = attentive("bash");
+        shell.args(["-c", &script]).env("SEMAFORO_SERVER", &server.address);
+        let ended = Program::start(&mut shell).wait();
+        assert_eq!(ended.code(), status, "{arguments}: {}", ended.stderr);
+        assert_eq!(ended.stderr, "", "{arguments}");
+    }
+    assert_eq!(server.json(&["show"])["messages"], 0);
+}
+
+#[test]
 fn what_a_child_leaves_behind_lives_on_without_the_lock() {
     let server = Server::start();
     let file = server.directory.file("late");

@@ -14,6 +14,7 @@ use rustix::process::{
 };
 
 use super::orders;
+use super::signals;
 use super::terminal::Terminal;
 
 /// How often it is looked whether a group that was ended is gone.
@@ -56,6 +57,8 @@ impl Group {
         unsafe {
             command.process_group(0).pre_exec(move || {
                 let own = getpid();
+                // Before anybody learns of the group, and may send it something.
+                signals::unwatch();
                 die_with_parent(parent)?;
                 if let Some(pipe) = guardian {
                     orders::announce(BorrowedFd::borrow_raw(pipe), own);

@@ -1,12 +1,42 @@
-//! Signals, one after the other, on a thread.
+//! Signals: one after the other, on a thread; and what they do to this process and its children.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use signal_hook::consts::SIGCHLD;
 use signal_hook::{flag, low_level};
+
+unsafe extern "C" {
+    /// Of the C library: changes what a signal does, and returns what it did before.
+    fn signal(number: i32, action: usize) -> usize;
+}
+
+/// What a signal does: one of the two things that are not code, or what [`set`] has found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Action(usize);
+
+impl Action {
+    /// `SIG_DFL`.
+    const DEFAULT: Self = Self(0);
+    /// `SIG_IGN`.
+    pub(super) const IGNORE: Self = Self(1);
+}
+
+/// Changes what a signal does, and returns what it did before. One system call.
+pub(super) fn set(number: i32, action: Action) -> Action {
+    // SAFETY: the action is not code, or it is code that was in place for this before.
+    Action(unsafe { signal(number, action.0) })
+}
+
+/// Those that are watched: the lowest bit is signal 1.
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+
+fn bit(signal: i32) -> u64 {
+    u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+}
 
 /// Calls `deliver` for each of these signals that arrives, for as long as the process lives.
 ///
@@ -23,6 +53,7 @@ pub(in crate::cli) fn watch(
         // In this order: what wakes the thread has to come after what it looks at.
         flag::register(signal, Arc::clone(&arrived))?;
         low_level::pipe::register(signal, writer.try_clone()?)?;
+        WATCHED.fetch_or(bit(signal), Ordering::SeqCst);
         arrivals.push((signal, arrived));
     }
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -51,14 +82,30 @@ pub(in crate::cli) fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let bit = u32::try_from(signal - 1).ok().and_then(|shift| 1_u64.checked_shl(shift));
-    mask & bit.unwrap_or(0) != 0
+    mask & bit(signal) != 0
+}
+
+/// For a child, between fork and exec: what is watched here does there what it would do without us. Otherwise a signal
+/// that comes before exec would be lost. System calls only.
+pub(super) fn unwatch() {
+    let watched = WATCHED.load(Ordering::SeqCst);
+    for signal in (1..=64).filter(|signal| watched & bit(*signal) != 0) {
+        set(signal, Action::DEFAULT);
+    }
+}
+
+/// Children can be waited for from now on. If whoever started this process has it ignore their end, the system forgets
+/// how they ended.
+pub(in crate::cli) fn heed_children() {
+    set(SIGCHLD, Action::DEFAULT);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use signal_hook::consts::{SIGPIPE, SIGUSR1, SIGUSR2};
+    use signal_hook::consts::{SIGPIPE, SIGPROF, SIGUSR1, SIGUSR2};
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
     use std::sync::mpsc;
 
     #[test]
@@ -69,6 +116,20 @@ mod tests {
             low_level::raise(signal).unwrap();
             assert_eq!(receiver.recv().unwrap(), signal);
         }
+    }
+
+    #[test]
+    fn a_child_does_not_watch_before_it_is_the_command() {
+        watch(&[SIGPROF], |_| {}).unwrap();
+        let mut command = Command::new("true");
+        // SAFETY: both are only system calls.
+        unsafe {
+            command.pre_exec(|| {
+                unwatch();
+                low_level::raise(SIGPROF)
+            });
+        }
+        assert_eq!(command.status().unwrap().signal(), Some(SIGPROF));
     }
 
     #[test]

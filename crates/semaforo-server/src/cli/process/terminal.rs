@@ -10,22 +10,17 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
+use super::signals::{self, Action};
+
 /// A signal that stops whoever uses the terminal out of turn.
 const OUT_OF_TURN: i32 = signal_hook::consts::SIGTTOU;
-/// `SIG_IGN`.
-const IGNORE: usize = 1;
-
-unsafe extern "C" {
-    /// Of the C library: changes what a signal does, and returns what it did before.
-    fn signal(number: i32, action: usize) -> usize;
-}
 
 /// The terminal that controls this process, when this process had it at the beginning.
 #[derive(Debug)]
 pub(in crate::cli) struct Terminal {
     device: File,
     /// What [`OUT_OF_TURN`] did before.
-    action: usize,
+    action: Action,
 }
 
 impl Terminal {
@@ -33,8 +28,7 @@ impl Terminal {
     pub(in crate::cli) fn open() -> Option<Self> {
         let device = File::options().read(true).write(true).open("/dev/tty").ok()?;
         // To take the terminal back is to use it out of turn.
-        // SAFETY: ignoring a signal runs no code.
-        let action = unsafe { signal(OUT_OF_TURN, IGNORE) };
+        let action = signals::set(OUT_OF_TURN, Action::IGNORE);
         Some(Self { device, action })
     }
 
@@ -69,7 +63,7 @@ impl Terminal {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     device: Option<RawFd>,
-    action: usize,
+    action: Action,
 }
 
 impl Turn {
@@ -83,9 +77,7 @@ impl Turn {
             // SAFETY: it is open, says the caller.
             tcsetpgrp(unsafe { BorrowedFd::borrow_raw(device) }, group)?;
         }
-        // SAFETY: the action is the one that was there before this process changed it, so it is one of the two that are
-        // not code, or it was in place before main.
-        unsafe { signal(OUT_OF_TURN, self.action) };
+        signals::set(OUT_OF_TURN, self.action);
         Ok(())
     }
 }

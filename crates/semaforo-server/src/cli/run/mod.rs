@@ -105,6 +105,7 @@ enum Event {
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         let wanted = self.wanted()?;
+        signals::heed_children();
         let (sender, events) = mpsc::channel();
         forward_signals(&sender)?;
         let client = context.connection.open(self.ttl)?;

@@ -82,6 +82,7 @@ enum Event {
 
 impl Work {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
+        signals::heed_children();
         let (sender, events) = mpsc::channel();
         let signal_sender = sender.clone();
         signals::watch(&[SIGTERM, SIGINT, SIGHUP], move |_| {
