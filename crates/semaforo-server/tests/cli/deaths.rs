@@ -117,6 +117,50 @@ fn a_guardian_that_is_killed_is_replaced() {
     scene.evidence.check();
 }
 
+/// A script that begins, and exits with 5 when it may.
+const WAITING: &str = "touch began; while ! [ -e go ]; do sleep 0.01; done; exit 5";
+
+#[test]
+fn a_guardian_that_is_stopped_does_not_hold_up_anybody() {
+    let scene = Scene::new();
+    let run = scene.run(&["--ttl", LONG], WAITING);
+    wait_until("it runs", || scene.server.directory.file("began").exists());
+    kill_process(guardian_of(run.pid()), Signal::STOP).unwrap();
+    fs::write(scene.server.directory.file("go"), "").unwrap();
+    assert_eq!(run.wait().code(), 5);
+}
+
+#[test]
+fn a_guardian_that_was_stopped_for_longer_than_the_session_lives_hears_that_it_lives() {
+    let scene = Scene::new();
+    let run = scene.run(&["--ttl", "500ms"], WAITING);
+    wait_until("it runs", || scene.server.directory.file("began").exists());
+    let guardian = guardian_of(run.pid());
+    kill_process(guardian, Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    wait_until("the time is over", || stopped.elapsed() > Duration::from_millis(600));
+    kill_process(guardian, Signal::CONT).unwrap();
+    wait_until("it has looked around, and sleeps", || {
+        let status = format!("/proc/{}/stat", guardian.as_raw_pid());
+        fs::read_to_string(status).is_ok_and(|status| status.contains(") S "))
+    });
+    fs::write(scene.server.directory.file("go"), "").unwrap();
+    assert_eq!(run.wait().code(), 5);
+}
+
+#[test]
+fn the_client_is_stopped_until_shortly_before_the_end_of_its_session() {
+    let scene = Scene::new();
+    let script = format!("trap 'touch asked; exit 0' TERM; {}", scene.evidence.living());
+    let run = scene.run(&["--ttl", "1s"], &script);
+    scene.evidence.wait_for_starts(1);
+    run.signal(Signal::STOP);
+    wait_until("the guardian asks", || scene.server.directory.file("asked").exists());
+    run.signal(Signal::CONT);
+    let ended = run.wait();
+    assert_eq!(ended.code(), 75, "{}", ended.stderr);
+}
+
 #[test]
 fn the_client_is_stopped_for_longer_than_its_session_lives() {
     let scene = Scene::new();
@@ -179,9 +223,8 @@ fn a_lost_session_may_be_only_a_warning() {
     let mut scene = Scene::new();
     let [go, began, errors] =
         ["go", "began", "errors"].map(|name| scene.server.directory.file(name));
-    let script = "touch began; while ! [ -e go ]; do sleep 0.01; done; exit 5";
     let run = format!(
-        "exec {SEMAFORO} run --lock a --ttl 500ms --on-lost warn -- sh -c '{script}' 2> errors"
+        "exec {SEMAFORO} run --lock a --ttl 500ms --on-lost warn -- sh -c '{WAITING}' 2> errors"
     );
     let mut shell = attentive("sh");
     shell.args(["-c", &run]).env("SEMAFORO_SERVER", &scene.server.address);

@@ -1,16 +1,16 @@
 //! The guardian: a process that outlives the client, and ends what the client has started.
 //!
-//! It reads from a pipe whose other end only the client has. When the pipe ends without a farewell the client was
-//! killed: the guardian ends the children, and then the session, so that the next in line starts when they are gone,
-//! and need not wait for the session's time to be over. It knows until when the session lives for sure; if nothing is
-//! heard until shortly before that, because the client is stopped, it ends the children in time.
+//! It reads from a pipe whose other end only the client has. When the pipe ends the client was killed, since a client
+//! that ends otherwise ends its guardian first: the guardian ends the children, and then the session, so that the next
+//! in line starts when they are gone, and need not wait for the session's time to be over. It knows until when the
+//! session lives for sure; if nothing is heard until shortly before that, because the client is stopped, it ends the
+//! children in time.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::group::Group;
 use super::lifetime::{self, clock, on_the_clock};
+use super::lines::{Lines, Next};
 use super::orders::{News, Orders};
 use super::signals;
 use crate::client::Error;
@@ -101,41 +102,34 @@ impl Guardian {
 
     /// There is nothing left to guard.
     pub(in crate::cli) fn farewell(mut self) {
-        self.tell(News::Farewell);
-        drop(self.pipe);
+        // It has nothing to tidy up, and may be stopped, and not hear a word.
+        let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
     fn tell(&mut self, news: News) {
+        let told = self.pipe.write_all(news.write().as_bytes());
+        if told.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            // It has not listened for long, and must not act on old news: another can do better.
+            let _ = self.process.kill();
+        }
         // If it is gone, the kernel still watches over the child.
-        let _ = self.pipe.write_all(news.write().as_bytes());
     }
 }
 
 /// What the guardian's process does.
 pub(in crate::cli) fn guard() -> Result<()> {
     // A session of its own: what happens on the terminal does not concern it. Whoever ends a whole service by signals
-    // means the client, and the client says farewell.
+    // means the client, and the client ends its guardian.
     let _ = rustix::process::setsid();
     signals::watch(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM], |_| {})?;
-    let mut input = io::stdin().lock();
-    let mut line = String::new();
-    input.read_line(&mut line)?;
-    drop(input);
-    let orders = Orders::read(line.trim_end()).context("only semaforo itself uses this")?;
-    let (sender, receiver) = mpsc::channel();
-    thread::Builder::new().name("news".to_owned()).spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if let Some(news) = News::read(&line)
-                && sender.send(news).is_err()
-            {
-                return;
-            }
-        }
-    })?;
+    let input = io::stdin();
+    let mut lines = Lines::new(input.as_fd());
+    let orders = lines.wait_for_line().and_then(|line| Orders::read(&line));
+    let orders = orders.context("only semaforo itself uses this")?;
     let mut output = io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush())?;
-    Watch::new(orders).run(&receiver)
+    Watch::new(orders).run(&mut lines)
 }
 
 /// What a guardian knows.
@@ -154,41 +148,61 @@ impl Watch {
         Self { orders, groups: HashSet::new(), until: None, has_asked: false }
     }
 
-    fn run(mut self, news: &Receiver<News>) -> Result<()> {
+    fn run(mut self, news: &mut Lines<impl AsFd>) -> Result<()> {
+        while self.look_around(news) {
+            news.wait(self.next_glance());
+        }
+        self.avenge()
+    }
+
+    /// Hears what there is to be heard, and does what the time asks for. False if the client is gone.
+    fn look_around(&mut self, news: &mut Lines<impl AsFd>) -> bool {
+        // The clock first: this process may have been stopped, or be stopped here, while the session was renewed. What
+        // had been said at that time is known when it is acted upon.
+        let now = clock();
         loop {
-            self.look_at_the_clock();
-            match news.recv_timeout(self.next_glance()) {
-                Ok(News::Began(group)) => {
-                    self.groups.insert(group);
-                }
-                Ok(News::Ended(group)) => {
-                    self.groups.remove(&group);
-                }
-                Ok(News::Until(time)) => {
-                    self.until = Some(time);
-                    self.has_asked = false;
-                }
-                Ok(News::Farewell) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.avenge(),
+            match news.next() {
+                Next::Line(line) => self.hear(&line),
+                Next::Nothing => break,
+                Next::End => return false,
             }
+        }
+        self.act(now);
+        true
+    }
+
+    fn hear(&mut self, line: &str) {
+        match News::read(line) {
+            Some(News::Began(group)) => {
+                self.groups.insert(group);
+                if self.has_asked {
+                    group.terminate();
+                }
+            }
+            Some(News::Ended(group)) => {
+                self.groups.remove(&group);
+            }
+            Some(News::Until(time)) => {
+                self.until = Some(time);
+                self.has_asked = false;
+            }
+            None => {}
         }
     }
 
-    /// When the children are asked to end. The client does so, too, and a little earlier: if it can, it has done it.
+    /// When the children are asked to end.
     fn asking_time(&self) -> Option<u64> {
-        let notice = lifetime::notice(self.orders.ttl, self.orders.grace) / 2;
+        let notice = lifetime::last_notice(self.orders.ttl, self.orders.grace);
         Some(self.until?.saturating_sub(u64::try_from(notice.as_millis()).unwrap_or(0)))
     }
 
-    fn look_at_the_clock(&mut self) {
+    fn act(&mut self, now: u64) {
         let (Some(ask), Some(end)) = (self.asking_time(), self.until) else { return };
-        let now = clock();
         if now >= end {
-            for group in std::mem::take(&mut self.groups) {
+            // So it stays: what begins later is late.
+            for group in self.groups.drain() {
                 group.kill();
             }
-            self.until = None;
         } else if now >= ask && !std::mem::replace(&mut self.has_asked, true) {
             for group in &self.groups {
                 group.terminate();
@@ -197,9 +211,10 @@ impl Watch {
     }
 
     fn next_glance(&self) -> Duration {
-        let time = if self.has_asked { self.until } else { self.asking_time() };
-        let left = time.map(|time| Duration::from_millis(time.saturating_sub(clock())));
-        left.map_or(ROUND, |left| left.clamp(Duration::from_millis(1), ROUND))
+        let now = clock();
+        let times = [self.asking_time().filter(|_| !self.has_asked), self.until];
+        let next = times.into_iter().flatten().filter(|time| *time > now).min();
+        next.map_or(ROUND, |time| Duration::from_millis(time - now).min(ROUND))
     }
 
     /// The client was killed: ends its children, and then its session.
@@ -243,5 +258,93 @@ impl Watch {
             thread::sleep(ROUND / 4);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::connection::Connection;
+    use std::os::unix::net::UnixStream;
+
+    /// A guardian, its client's end of the pipe, and a child.
+    struct Scene {
+        watch: Watch,
+        news: Lines<UnixStream>,
+        client: UnixStream,
+        child: Group,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let orders = Orders {
+                connection: Connection::told("host:1".into(), None, None),
+                token: None,
+                session: "0a".into(),
+                // Children are asked to end 100 seconds before the end.
+                ttl: Duration::from_secs(1000),
+                grace: Duration::from_secs(1000),
+            };
+            let (reader, client) = UnixStream::pair().unwrap();
+            let mut sleep = Command::new("sleep");
+            let (child, _) =
+                Group::start(sleep.arg("1000").stdin(Stdio::null()), None, None).unwrap();
+            Self { watch: Watch::new(orders), news: Lines::new(reader), client, child }
+        }
+
+        fn tell(&mut self, news: News) {
+            self.client.write_all(news.write().as_bytes()).unwrap();
+        }
+
+        fn look_around(&mut self) {
+            assert!(self.watch.look_around(&mut self.news));
+        }
+
+        /// The signal that has ended the child.
+        fn ended_by(&self) -> Option<i32> {
+            self.child.wait().unwrap().terminating_signal()
+        }
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            self.child.kill();
+        }
+    }
+
+    #[test]
+    fn old_news_are_no_reason_to_act() {
+        let mut scene = Scene::new();
+        scene.tell(News::Began(scene.child));
+        scene.tell(News::Until(clock() + 600_000));
+        scene.look_around();
+        // It is stopped until long after that; meanwhile the session is renewed.
+        scene.watch.until = Some(clock() - 1000);
+        scene.tell(News::Until(clock() - 500));
+        scene.tell(News::Until(clock() + 600_000));
+        scene.look_around();
+        assert!(!scene.watch.has_asked);
+        assert!(scene.watch.groups.contains(&scene.child), "it is still guarded");
+        assert!(!scene.child.is_gone());
+    }
+
+    #[test]
+    fn what_begins_too_late_is_ended_at_once() {
+        let mut scene = Scene::new();
+        scene.tell(News::Until(clock() - 1));
+        scene.look_around();
+        assert_eq!(scene.watch.next_glance(), ROUND, "nothing is to be done");
+        scene.tell(News::Began(scene.child));
+        scene.look_around();
+        assert_eq!(scene.ended_by(), Some(9));
+
+        // Or asked to end, if there is still time for that.
+        let mut scene = Scene::new();
+        scene.tell(News::Until(clock() + 60_000));
+        scene.look_around();
+        assert!(scene.watch.has_asked);
+        scene.tell(News::Began(scene.child));
+        scene.look_around();
+        assert_eq!(scene.ended_by(), Some(15));
     }
 }

@@ -10,6 +10,12 @@ pub(in crate::cli) fn notice(ttl: Duration, grace: Duration) -> Duration {
     grace.min(ttl / 5)
 }
 
+/// How long before the certain end of a session the guardian asks. The client does so a little earlier: if it can, it
+/// has done it.
+pub(in crate::cli) fn last_notice(ttl: Duration, grace: Duration) -> Duration {
+    notice(ttl, grace) / 2
+}
+
 /// How often to look whether the session was renewed, which the client does by itself after a third of its time.
 pub(in crate::cli) fn glance(ttl: Duration) -> Duration {
     ttl / 4

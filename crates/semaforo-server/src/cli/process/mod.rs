@@ -13,6 +13,7 @@
 pub(super) mod group;
 pub(super) mod guardian;
 pub(super) mod lifetime;
+mod lines;
 pub(super) mod orders;
 pub(super) mod signals;
 pub(super) mod terminal;

@@ -3,8 +3,9 @@
 //! The first line is an object with everything that has to be known from the beginning. Each of the others is one
 //! [`News`]; they are shorter than what a pipe takes in one piece, so that those of different writers do not mix.
 
+use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -31,7 +32,8 @@ impl Orders {
         let object = json!({
             "server": self.connection.server,
             "token": self.token,
-            "ca": self.connection.ca.as_ref().map(|file| file.to_string_lossy()),
+            // A path is bytes, and not always text.
+            "ca": self.connection.ca.as_ref().map(|file| file.as_os_str().as_bytes()),
             "session": self.session,
             "ttl": milliseconds(self.ttl),
             "grace": milliseconds(self.grace),
@@ -43,12 +45,16 @@ impl Orders {
         let object: Value = serde_json::from_str(line).ok()?;
         let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
         let time = |name: &str| object.get(name)?.as_u64().map(Duration::from_millis);
+        let bytes = |name: &str| -> Option<Vec<u8>> {
+            let bytes = object.get(name)?.as_array()?.iter();
+            bytes.map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok())).collect()
+        };
         let token = text("token");
         Some(Self {
             connection: Connection::told(
                 text("server")?,
                 token.clone(),
-                text("ca").map(PathBuf::from),
+                bytes("ca").map(|path| OsString::from_vec(path).into()),
             ),
             token,
             session: text("session")?,
@@ -71,8 +77,6 @@ pub(super) enum News {
     Ended(Group),
     /// The session lives until then for sure: milliseconds of the machine's clock.
     Until(u64),
-    /// All is well: there is nothing left to guard.
-    Farewell,
 }
 
 const BEGAN: &str = "began ";
@@ -83,7 +87,6 @@ impl News {
             Self::Began(group) => format!("{BEGAN}{}\n", group.leader().as_raw_pid()),
             Self::Ended(group) => format!("ended {}\n", group.leader().as_raw_pid()),
             Self::Until(time) => format!("until {time}\n"),
-            Self::Farewell => "farewell\n".to_owned(),
         }
     }
 
@@ -94,7 +97,6 @@ impl News {
             "began" => group().map(Self::Began),
             "ended" => group().map(Self::Ended),
             "until" => number.parse().ok().map(Self::Until),
-            "farewell" => Some(Self::Farewell),
             _ => None,
         }
     }
@@ -128,8 +130,8 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let connection =
-            Connection::told("host:1".into(), Some("secret".into()), Some("/a b.pem".into()));
+        let ca = OsString::from_vec(b"/a \xff b.pem".to_vec());
+        let connection = Connection::told("host:1".into(), Some("secret".into()), Some(ca.into()));
         let orders = Orders {
             connection,
             token: Some("secret".into()),
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!(format!("{orders:?}"), format!("{read:?}"));
         assert!(Orders::read("{}").is_none());
         let group = Group::of_number(4711).unwrap();
-        for news in [News::Began(group), News::Ended(group), News::Until(17), News::Farewell] {
+        for news in [News::Began(group), News::Ended(group), News::Until(17)] {
             assert_eq!(News::read(news.write().trim_end()), Some(news));
         }
         for line in ["", "began", "began 0", "began 1", "began -5", "until x", "hello"] {

@@ -60,8 +60,7 @@ pub(super) fn run(
     events: &Receiver<Event>,
 ) -> Result<Ending> {
     let session = client.session().wait()?;
-    watch_holds(&held, &session, &sender)?;
-    let ends = session.ends();
+    watch_holds(&held, &sender);
     let orders = Orders {
         connection: context.connection.clone(),
         token: context.connection.token()?,
@@ -70,9 +69,6 @@ pub(super) fn run(
         grace: run.grace,
     };
     let mut guardian = Guardian::start(&orders)?;
-    if run.on_lost == OnLost::Terminate {
-        guardian.until(ends);
-    }
 
     let mut command = run.command();
     command
@@ -86,6 +82,15 @@ pub(super) fn run(
     let is_in_background = signals::is_ignored(SIGINT);
     let turn =
         terminal.as_ref().map(|terminal| (terminal, terminal.is_ours() && !is_in_background));
+    let ends = session.ends();
+    if run.on_lost == OnLost::Terminate {
+        // If this process is stopped from here on for too long, the guardian ends the command when it begins.
+        guardian.until(ends);
+    }
+    if session.is_lost() || held.iter().any(|held| held.hold().is_lost()) {
+        guardian.farewell();
+        return Err(anyhow!(Error::SessionLost).context("before the command was started"));
+    }
     let group = match Group::start(&mut command, Some(guardian.pipe()), turn) {
         Ok((group, _)) => group,
         Err(error) => {
@@ -125,8 +130,8 @@ pub(super) fn run(
     ending
 }
 
-/// Has it told when a hold is lost. None may be already.
-fn watch_holds(held: &[Held], session: &Session, sender: &Sender<Event>) -> Result<()> {
+/// Has it told when a hold is lost.
+fn watch_holds(held: &[Held], sender: &Sender<Event>) {
     for held in held {
         let (lost, sender) = (held.hold().lost(), sender.clone());
         thread::spawn(move || {
@@ -134,10 +139,6 @@ fn watch_holds(held: &[Held], session: &Session, sender: &Sender<Event>) -> Resu
             let _ = sender.send(Event::Lost);
         });
     }
-    if session.is_lost() || held.iter().any(|held| held.hold().is_lost()) {
-        return Err(anyhow!(Error::SessionLost).context("before the command was started"));
-    }
-    Ok(())
 }
 
 /// The command while it runs, and all that watches over it.
@@ -292,8 +293,9 @@ impl Supervision<'_> {
     }
 
     fn ended(&mut self, status: WaitStatus) -> Ending {
-        // While this process was stopped, the guardian may have ended it.
-        let was_guarded = self.terminates() && Instant::now() >= self.ends;
+        // While this process was stopped, the guardian may have ended it, or asked it to end.
+        let notice = lifetime::last_notice(self.run.ttl, self.run.grace);
+        let was_guarded = self.terminates() && Instant::now() + notice >= self.ends;
         if self.ending.is_some() || was_guarded {
             self.end_group();
             return Ending::Lost;
