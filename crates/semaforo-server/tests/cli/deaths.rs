@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::evidence::Evidence;
-use super::support::{Directory, Program, SEMAFORO, Server, attentive, wait_until};
+use super::support::{Directory, Program, SEMAFORO, Server, attentive, is_gone, wait_until};
 
 /// Long enough for a busy machine, and longer than a test has to wait.
 const LONG: &str = "20s";
@@ -207,15 +207,6 @@ fn the_server_goes_away_and_the_child_does_not() {
         let group = fs::read_to_string(&pid).unwrap();
         assert!(is_gone(group.trim()), "something of the group is left");
     }
-}
-
-/// Whether nobody of a process group runs any more.
-fn is_gone(group: &str) -> bool {
-    !fs::read_dir("/proc").unwrap().any(|entry| {
-        let status = fs::read_to_string(entry.unwrap().path().join("stat")).unwrap_or_default();
-        let mut words = status.rsplit(')').next().unwrap_or_default().split_whitespace();
-        words.next().is_some_and(|state| state != "Z") && words.nth(1) == Some(group)
-    })
 }
 
 #[test]

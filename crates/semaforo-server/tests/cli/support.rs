@@ -262,3 +262,12 @@ pub(crate) fn attentive(program: &str) -> Command {
     command.args(["--default-signal", program]);
     command
 }
+
+/// Whether nobody of a process group runs any more.
+pub(crate) fn is_gone(group: &str) -> bool {
+    !fs::read_dir("/proc").unwrap().any(|entry| {
+        let status = fs::read_to_string(entry.unwrap().path().join("stat")).unwrap_or_default();
+        let mut words = status.rsplit(')').next().unwrap_or_default().split_whitespace();
+        words.next().is_some_and(|state| state != "Z") && words.nth(1) == Some(group)
+    })
+}

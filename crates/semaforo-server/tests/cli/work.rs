@@ -3,9 +3,10 @@
 use std::fs;
 
 use rustix::process::Signal;
+use semaforo_server::client::Client;
 use serde_json::{Value, json};
 
-use super::support::{Ended, Server, wait_until};
+use super::support::{Ended, Server, is_gone, wait_until};
 
 fn queue(messages: &[&str]) -> Server {
     let server = Server::start();
@@ -96,6 +97,49 @@ fn a_message_that_fails_too_often_is_given_up() {
 }
 
 #[test]
+fn nothing_is_given_up_that_has_not_failed() {
+    let server = queue(&["1"]);
+    // As when a worker is told to end just when it gets a message.
+    let client = Client::connect(&*server.address).wait().unwrap();
+    let take = || client.queue("jobs").take_manual().wait().unwrap();
+    take().give_back().wait().unwrap();
+    let options = ["--max-deliveries", "1", "--dead", "lost"];
+    let ended = work(&server, &options, "echo $SEMAFORO_DELIVERIES");
+    assert_eq!((ended.stdout, ended.stderr), ("2\n".into(), String::new()));
+    assert_eq!(server.json(&["show"])["messages"], 0);
+
+    // One that so many had in vain is not tried again: perhaps they died of it.
+    server.print(&["queue", "put", "jobs", "2"]);
+    for _ in 0..11 {
+        take().give_back().wait().unwrap();
+    }
+    let ended = work(&server, &options, "echo again");
+    assert_eq!(ended.stdout, "");
+    assert!(ended.stderr.contains("was delivered too often; it is in queue lost now"));
+}
+
+#[test]
+fn a_message_for_which_there_is_no_space_among_the_dead_returns() {
+    let server = queue(&["1"]);
+    server.print(&["queue", "create", "lost", "--capacity", "1"]);
+    server.print(&["queue", "put", "lost", "0"]);
+    let options = ["--max", "1", "--retry-delay", "1h", "--max-deliveries", "1", "--dead", "lost"];
+    let ended = work(&server, &options, "false");
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot be put into \"lost\""), "{}", ended.stderr);
+    assert_eq!(count(&server, "jobs", "delayed"), 1, "it rests");
+
+    // Who is told to end does not wait so long.
+    server.print(&["queue", "put", "jobs", "2"]);
+    let options = ["work", "jobs", "--max-deliveries", "1", "--dead", "lost", "--", "false"];
+    let worker = server.start_program(&options);
+    server.wait_for_waiting("queue", "lost", 1);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.wait().code(), 0);
+    assert_eq!(count(&server, "jobs", "delayed"), 2);
+}
+
+#[test]
 fn programs_read_what_became_of_messages() {
     let server = queue(&["1", "2"]);
     let script = "test $SEMAFORO_MESSAGE = 1 || exit 3";
@@ -182,6 +226,33 @@ fn a_worker_that_loses_its_session_ends_its_commands() {
     server.kill();
     let ended = worker.wait();
     assert_eq!(ended.code(), 75, "{}", ended.stderr);
+}
+
+#[test]
+fn what_a_terminated_command_has_started_does_not_go_on() {
+    // Without a server the session is lost; and a worker that is told twice does not wait for its commands.
+    for is_lost in [true, false] {
+        let mut server = queue(&["1"]);
+        let alive = server.directory.file("alive");
+        let stubborn = "(trap '' TERM; echo $$ > pid; while :; do echo >> alive; sleep 0.005; done) & \
+                        trap 'exit 1' TERM; wait";
+        let options = ["work", "jobs", "--ttl", "500ms", "--grace", "100ms"];
+        let mut worker =
+            server.start_program(&[&options[..], &["--", "sh", "-c", stubborn]].concat());
+        wait_until("it works", || alive.exists());
+        if is_lost {
+            server.kill();
+        } else {
+            wait_until("it has ended", || {
+                worker.signal(Signal::TERM);
+                std::thread::yield_now();
+                !worker.is_running()
+            });
+        }
+        assert_eq!(worker.wait().code(), if is_lost { 75 } else { 0 });
+        let group = fs::read_to_string(server.directory.file("pid")).unwrap();
+        assert!(is_gone(group.trim()), "something of the group is left");
+    }
 }
 
 #[test]

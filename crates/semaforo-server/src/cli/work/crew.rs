@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use semaforo::CancelSource;
@@ -15,6 +15,9 @@ use crate::cli::process::group::Group;
 use crate::cli::process::guardian::Guardian;
 use crate::cli::process::orders::Orders;
 use crate::client::{Client, Delivery, Error};
+
+/// Who has not been granted a message asks again after this time at the earliest.
+const BREATH: Duration = Duration::from_millis(100);
 
 /// What all of the crew share.
 #[derive(Debug)]
@@ -76,9 +79,10 @@ impl Crew {
             return Ok(None);
         }
         let queue = self.client.queue(&self.work.queue);
+        let mut idle = self.work.idle_exit;
         loop {
             let mut call = queue.take_manual().cancel_on(&self.stop.token());
-            if let Some(idle) = self.work.idle_exit {
+            if let Some(idle) = idle {
                 call = call.timeout(idle);
             }
             match call.wait() {
@@ -90,7 +94,9 @@ impl Crew {
                 Ok(delivery) => return Ok(Some(delivery)),
                 Err(Error::Cancelled | Error::SessionLost) => return Ok(None),
                 // As long as a command runs, its message may come back.
-                Err(Error::TimedOut) if !self.running().groups.is_empty() => {}
+                Err(Error::TimedOut) if !self.running().groups.is_empty() => {
+                    idle = idle.map(|idle| idle.max(BREATH));
+                }
                 Err(Error::TimedOut) => return Ok(None),
                 Err(error) => return Err(anyhow!(error).context("cannot take a message")),
             }
@@ -102,7 +108,11 @@ impl Crew {
         self.stop.cancel();
     }
 
-    /// And the commands that run are asked to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// And the commands that run are asked to end. No other is started.
     pub(super) fn terminate(&self) {
         self.stop();
         let running = self.running();

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ChildStdin;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::WaitStatus;
@@ -16,17 +17,27 @@ use crate::client::{Delivery, Error};
 
 /// A pipe takes at least so much before anybody reads.
 const FITS_INTO_PIPE: usize = 4096;
+/// So many deliveries above the limit a message is given up without being run. Below, they may have been nobody's fault:
+/// also one that was returned because a worker was told to end, or died, counts as delivered. Without this a message
+/// that kills whoever has it would never be given up.
+const SPARE_DELIVERIES: u64 = 10;
+/// How long a message that is given up waits for space where it is to go.
+const BURIAL: Duration = Duration::from_secs(2);
+/// How often it is looked meanwhile whether the worker is to end.
+const ROUND: Duration = Duration::from_millis(250);
 
 impl Crew {
     /// Runs the command for a message, and says to the queue what came of it.
     pub(super) fn handle(&self, delivery: Delivery) -> Result<()> {
         let limit = self.work.max_deliveries;
-        if limit.is_some_and(|limit| delivery.deliveries > limit) {
+        let most = limit.map(|limit| limit.saturating_add(SPARE_DELIVERIES));
+        if most.is_some_and(|most| delivery.deliveries > most) {
             // Whoever had it before died of it, or with it.
             return self.give_up(delivery, "was delivered too often");
         }
         let status = match self.run(&delivery) {
-            Ok(status) => status,
+            Ok(Some(status)) => status,
+            Ok(None) => return self.give_back(delivery, "the worker ends", None, false),
             Err(error) => {
                 let _ = delivery.give_back().wait();
                 return Err(error);
@@ -35,17 +46,18 @@ impl Crew {
         if status.exit_status() == Some(0) {
             return self.finish(delivery, status);
         }
+        let reason = describe(status);
         if self.is_terminating() {
-            return self.give_back(delivery, status, false);
+            return self.give_back(delivery, &reason, Some(status), false);
         }
         if limit.is_some_and(|limit| delivery.deliveries >= limit) {
-            return self.give_up(delivery, &describe(status));
+            return self.give_up(delivery, &reason);
         }
-        self.give_back(delivery, status, true)
+        self.give_back(delivery, &reason, Some(status), true)
     }
 
-    /// Blocks until the command has ended.
-    fn run(&self, delivery: &Delivery) -> Result<WaitStatus> {
+    /// Blocks until the command has ended; none if it is too late to start it.
+    fn run(&self, delivery: &Delivery) -> Result<Option<WaitStatus>> {
         let mut command = self.work.command();
         command
             .env("SEMAFORO_SERVER", &self.server)
@@ -54,14 +66,18 @@ impl Crew {
             .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());
         let (group, input) = {
             let mut running = self.running();
+            // Terminated between being taken and being started: everybody else has been told already.
+            if self.is_terminating() {
+                return Ok(None);
+            }
+            if delivery.is_lost() {
+                self.stop();
+                return Ok(None);
+            }
             let guardian = running.guardian.as_ref().map(|guardian| guardian.pipe());
             let (group, mut child) = Group::start(&mut command, guardian, None)
                 .map_err(|error| not_started(&command, &error))?;
             running.groups.insert(group);
-            // Terminated between being taken and being started: everybody else has been told already.
-            if self.is_terminating() {
-                group.terminate();
-            }
             (group, child.stdin.take())
         };
         if let Some(input) = input {
@@ -74,11 +90,17 @@ impl Crew {
             }
         };
         let mut running = self.running();
+        if self.is_terminating() {
+            drop(running);
+            // Nothing of what it started may go on when its message is delivered again. All of it is killed in time.
+            group.outlast(|| {});
+            running = self.running();
+        }
         running.groups.remove(&group);
         if let Some(guardian) = &mut running.guardian {
             guardian.ended(group);
         }
-        Ok(status?)
+        Ok(Some(status?))
     }
 
     fn finish(&self, delivery: Delivery, status: WaitStatus) -> Result<()> {
@@ -92,7 +114,13 @@ impl Crew {
         }
     }
 
-    fn give_back(&self, delivery: Delivery, status: WaitStatus, rests: bool) -> Result<()> {
+    fn give_back(
+        &self,
+        delivery: Delivery,
+        reason: &str,
+        status: Option<WaitStatus>,
+        rests: bool,
+    ) -> Result<()> {
         let (number, deliveries) = (delivery.number, delivery.deliveries);
         let returned = if rests && !self.work.retry_delay.is_zero() {
             delivery.give_back_after(self.work.retry_delay)
@@ -101,21 +129,17 @@ impl Crew {
         };
         // If it cannot be said, the session is lost, and the message returns for that reason.
         let _ = returned.wait();
-        say(&format!(
-            "message {number} (delivery {deliveries}): {}; it is returned",
-            describe(status)
-        ));
-        self.tell(number, deliveries, "returned", Some(status))
+        say(&format!("message {number} (delivery {deliveries}): {reason}; it is returned"));
+        self.tell(number, deliveries, "returned", status)
     }
 
     fn give_up(&self, delivery: Delivery, reason: &str) -> Result<()> {
         let (number, deliveries) = (delivery.number, delivery.deliveries);
         if let Some(dead) = &self.work.dead
-            && let Err(error) = self.client.queue(dead).put(&*delivery.payload).wait()
+            && let Err(error) = self.bury(dead, &delivery.payload)
         {
             say(&format!("message {number} cannot be put into {dead:?}: {error}"));
-            let _ = delivery.give_back_after(self.work.retry_delay).wait();
-            return Ok(());
+            return self.give_back(delivery, reason, None, true);
         }
         if let Err(error @ (Error::Gone(_) | Error::SessionLost)) = delivery.ack().wait() {
             say(&format!("message {number} is given up, and may be delivered again: {error}"));
@@ -126,6 +150,19 @@ impl Crew {
         };
         say(&format!("message {number} (delivery {deliveries}): {reason}; {fate}"));
         self.tell(number, deliveries, "dead", None)
+    }
+
+    /// Puts a message where those go that are given up. That may be full, also for ever.
+    fn bury(&self, dead: &str, payload: &str) -> Result<(), Error> {
+        let limit = Instant::now() + BURIAL;
+        let dead = self.client.queue(dead);
+        loop {
+            // The server says whether it happened. Of a put that is cancelled here nobody would know.
+            match dead.put(payload).timeout(ROUND).wait() {
+                Err(Error::TimedOut) if !self.is_stopping() && Instant::now() < limit => {}
+                result => return result.map(drop),
+            }
+        }
     }
 
     /// For programs: a line about each message.

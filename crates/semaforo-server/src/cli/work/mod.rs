@@ -127,7 +127,8 @@ impl Work {
             asked: 0,
         };
         let result = watch.run(&events);
-        let lost = watch.lost;
+        // Some of the crew may have noticed before the main thread.
+        let lost = watch.lost || watch.session.is_lost();
         let guardian = watch.crew.dismiss();
         let _ = client.close().wait();
         if let Some(guardian) = guardian {
