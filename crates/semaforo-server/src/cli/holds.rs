@@ -12,7 +12,8 @@ use super::context::{Context, Interrupt};
 use super::duration;
 use crate::client::{Client, Error, Raw, Reply};
 
-/// A session is not waited for in a line: also who does not want to wait gives the server this time to open one.
+/// A session is not waited for in a line: also who does not want to wait gives the server this time to open or
+/// find one.
 const SHORTEST_OPENING: Duration = Duration::from_secs(1);
 
 /// Something that is acquired.
@@ -82,6 +83,10 @@ impl Acquire {
         }
     }
 
+    fn opening_limit(&self) -> Option<Duration> {
+        self.timeout.map(|timeout| timeout.max(SHORTEST_OPENING))
+    }
+
     /// The client's own session: it looks after it while it waits, and then leaves it behind.
     fn in_new_session(
         &self,
@@ -94,8 +99,8 @@ impl Acquire {
         let token = interrupt.token();
         let request = self.request(&client, path, headers).in_session().send();
         let mut opening = client.session().cancel_on(&token);
-        if let Some(timeout) = self.timeout {
-            opening = opening.timeout(timeout.max(SHORTEST_OPENING));
+        if let Some(limit) = self.opening_limit() {
+            opening = opening.timeout(limit);
         }
         let acquire = || {
             let session = opening.wait()?;
@@ -128,22 +133,30 @@ impl Acquire {
         headers: &[(&str, String)],
     ) -> Result<()> {
         let client = context.open()?;
-        let keep_alive =
-            || client.request("KEEPALIVE", "/sessions").header("session", session).wait();
-        let ttl = match keep_alive() {
-            Ok(reply) => time_to_live(&reply),
-            Err(error) => return context.settle(client, Err(error), None),
-        };
         let interrupt = Interrupt::watch()?;
+        let token = interrupt.token();
+        let keep_alive = |limit: Option<Duration>| {
+            let request = client.request("KEEPALIVE", "/sessions").header("session", session);
+            let call = request.send().cancel_on(&token);
+            match limit {
+                Some(limit) => call.timeout(limit).wait(),
+                None => call.wait(),
+            }
+        };
+        let ttl = match keep_alive(self.opening_limit()) {
+            Ok(reply) => time_to_live(&reply),
+            Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
+        };
         let request = self.request(&client, path, headers).header("session", session).send();
-        let request = request.cancel_on(&interrupt.token());
+        let request = request.cancel_on(&token);
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || sender.send(request.wait()));
         let result = loop {
             match receiver.recv_timeout(ttl / 3) {
                 Ok(result) => break result,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let _ = keep_alive();
+                    // The answer to the request, or a signal, is not to be missed for it.
+                    let _ = keep_alive(Some(ttl / 3));
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break Err(Error::Disconnected),
             }

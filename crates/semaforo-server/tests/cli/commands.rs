@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::support::{Program, Server};
+use super::support::{Program, Server, wait_until};
 
 /// What an acquire prints, for a shell to evaluate.
 fn session_and_fence(printed: &str) -> (String, String) {
@@ -68,13 +69,29 @@ fn a_wait_in_somebodys_session_keeps_it_alive() {
     assert_eq!(waiting.wait().code(), 130);
     server.wait_for_waiting("lock", "a", 0);
     server.print(&["session", "close", &holder]);
-    super::support::wait_until("it is over", || {
+    wait_until("it is over", || {
         server.semaforo(&["session", "keepalive", session]).code() == 1 || {
             // Each of these has kept it alive.
-            std::thread::sleep(std::time::Duration::from_millis(310));
+            std::thread::sleep(Duration::from_millis(310));
             false
         }
     });
+}
+
+#[test]
+fn a_server_that_hangs_does_not_keep_anybody_from_interrupting_a_wait() {
+    let server = Server::start();
+    let opened = server.json(&["session", "open", "--ttl", "300ms"]);
+    let session = opened["session"].as_str().unwrap();
+    server.print(&["lock", "acquire", "a"]);
+    let waiting = server.start_program(&["lock", "acquire", "a", "--session", session]);
+    server.wait_for_waiting("lock", "a", 1);
+    server.signal(Signal::STOP);
+    // Until the session is to be kept alive.
+    let stopped = Instant::now();
+    wait_until("a third of its time", || stopped.elapsed() > Duration::from_millis(150));
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.wait().code(), 130);
 }
 
 #[test]

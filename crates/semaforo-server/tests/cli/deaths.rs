@@ -133,12 +133,12 @@ fn a_guardian_that_is_stopped_does_not_hold_up_anybody() {
 #[test]
 fn a_guardian_that_was_stopped_for_longer_than_the_session_lives_hears_that_it_lives() {
     let scene = Scene::new();
-    let run = scene.run(&["--ttl", "500ms"], WAITING);
+    let run = scene.run(&["--ttl", "1s"], WAITING);
     wait_until("it runs", || scene.server.directory.file("began").exists());
     let guardian = guardian_of(run.pid());
     kill_process(guardian, Signal::STOP).unwrap();
     let stopped = Instant::now();
-    wait_until("the time is over", || stopped.elapsed() > Duration::from_millis(600));
+    wait_until("the time is over", || stopped.elapsed() > Duration::from_millis(1100));
     kill_process(guardian, Signal::CONT).unwrap();
     wait_until("it has looked around, and sleeps", || {
         let status = format!("/proc/{}/stat", guardian.as_raw_pid());

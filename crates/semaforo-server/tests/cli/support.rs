@@ -101,6 +101,10 @@ impl Server {
         let _ = self.process.wait();
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
     /// Kills it, and starts it again where it was.
     pub(crate) fn restart(&mut self, arguments: &[&str]) {
         self.kill();

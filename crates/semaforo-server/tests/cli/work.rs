@@ -168,6 +168,21 @@ fn several_at_a_time() {
 }
 
 #[test]
+fn who_has_nothing_to_do_while_others_work_waits_quietly() {
+    let server = queue(&["1", "2"]);
+    let script = "touch b$SEMAFORO_MESSAGE; until [ -e go$SEMAFORO_MESSAGE ]; do sleep 0.01; done";
+    let options = ["work", "jobs", "--concurrency", "2", "--idle-exit", "0s"];
+    let worker = server.start_program(&[&options[..], &["--", "sh", "-c", script]].concat());
+    let file = |name: &str| server.directory.file(name);
+    wait_until("both work", || file("b1").exists() && file("b2").exists());
+    fs::write(file("go1"), "").unwrap();
+    // It does not ask for what is there at once, again and again.
+    server.wait_for_waiting("queue", "jobs", 1);
+    fs::write(file("go2"), "").unwrap();
+    assert_eq!(worker.wait().code(), 0);
+}
+
+#[test]
 fn a_worker_that_is_killed_returns_its_message() {
     let server = queue(&["1"]);
     let script = "echo $SEMAFORO_DELIVERIES >> runs; \
@@ -234,7 +249,7 @@ fn what_a_terminated_command_has_started_does_not_go_on() {
     for is_lost in [true, false] {
         let mut server = queue(&["1"]);
         let alive = server.directory.file("alive");
-        let stubborn = "(trap '' TERM; echo $$ > pid; while :; do echo >> alive; sleep 0.005; done) & \
+        let stubborn = "(trap '' TERM; echo $$ > pid; while :; do echo >> alive; sleep 0.005; done) > log 2>&1 & \
                         trap 'exit 1' TERM; wait";
         let options = ["work", "jobs", "--ttl", "500ms", "--grace", "100ms"];
         let mut worker =

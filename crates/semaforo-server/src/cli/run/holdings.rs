@@ -57,7 +57,7 @@ impl Wanted {
             Self::Semaphore { name, of, units } => {
                 let semaphore = client.semaphore(name);
                 if let Some(permits) = of {
-                    semaphore.create(*permits).cancel_on(cancel).wait()?;
+                    bounded(semaphore.create(*permits), deadline, cancel)?;
                 }
                 Guard::Permits(bounded(semaphore.acquire(*units), deadline, cancel)?)
             }
