@@ -39,8 +39,7 @@ impl Lease {
         self.id.get().map(String::as_str)
     }
 
-    /// A request that was sent then has been answered. The first time, it is the one that opened the
-    /// session.
+    /// A request that was sent then has renewed the session. The first time, it is the one that opened it.
     pub(super) fn renew(&self, sent: Instant, ttl: Duration) {
         let ends = (sent + ttl).saturating_duration_since(self.began).as_millis() as u64;
         // Only the client's own thread writes.

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -295,6 +296,52 @@ fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
     assert_eq!((asked.header("session"), asked.header("seq")), (Some("s2"), Some("1")));
     server.answer(&asked, 410, &[], None);
     assert!(matches!(acquiring.join().unwrap(), Err(Error::SessionLost)));
+}
+
+/// The server refuses much without looking at the session, and answers some things without one.
+#[test]
+fn what_is_refused_keeps_no_session_alive() {
+    let script = Script::new();
+    let address = script.address.to_string();
+    let ttl = Duration::from_millis(600);
+    let client = thread::spawn(move || Client::connect(address).ttl(ttl).wait().unwrap());
+    let mut server = script.greet();
+    let client = client.join().unwrap();
+    let lock = client.lock("x");
+    let acquiring = thread::spawn(move || lock.acquire().wait().unwrap());
+    server.open("s1", 600);
+    let asked = server.expect("ACQUIRE");
+    grant(&mut server, &asked, "3");
+    let guard = acquiring.join().unwrap();
+    let granted = Instant::now();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let asking = thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::SeqCst) {
+                let _ = client.queue("jobs").put("1").wait();
+                let _ = client.request("ECHO", "").in_session().wait();
+            }
+        }
+    });
+    let mut keep_alives = 0;
+    while !guard.lost().is_cancelled() {
+        assert!(granted.elapsed() < LONG, "it counts what was refused");
+        let Some(asked) = server.next() else {
+            // Nobody answered the keep-alive. The next connection is as bad.
+            server = script.accept();
+            continue;
+        };
+        match &*asked.method {
+            "KEEPALIVE" => keep_alives += 1,
+            "PUT" => server.answer(&asked, 507, &[], None),
+            _ => server.answer(&asked, 200, &[], None),
+        }
+    }
+    assert!(keep_alives > 0);
+    is_over.store(true, Ordering::SeqCst);
+    drop((server, script));
+    asking.join().unwrap();
 }
 
 #[test]

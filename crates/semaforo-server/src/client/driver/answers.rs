@@ -68,15 +68,16 @@ impl Driver {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it is shutting down"));
         }
         if let Some(place) = asked.session {
-            if answer.status != 410 {
+            if asked.has_renewed(answer.status) {
                 if let Some(session) = self.sessions.get(place) {
                     session.confirm(sent);
                 }
-            } else if asked.is_about_a_hold() {
+            } else if answer.status == 410 {
+                if !asked.is_about_a_hold() {
+                    self.lose(place);
+                    return Ok(());
+                }
                 self.keep_alive(place, now);
-            } else {
-                self.lose(place);
-                return Ok(());
             }
         }
         if let Some(asked) = self.forget(number) {

@@ -13,6 +13,27 @@ use super::sessions::Session;
 /// Methods that are answered 410 also if the session lives, and what they are about does not.
 const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", "RETURN"];
 
+/// Methods that cannot be answered 200 or 204 without having got to the session, which renews it. Others can: the
+/// server answers `ECHO` by itself, and many requests it refuses before it looks at their session.
+const RENEWING: [&str; 16] = [
+    "KEEPALIVE",
+    "ACQUIRE",
+    "RELEASE",
+    "DOWNGRADE",
+    "UPGRADE",
+    "PUT",
+    "TRANSFER",
+    "TAKE",
+    "ACK",
+    "RETURN",
+    "WAIT",
+    "SET",
+    "RESET",
+    "DOWN",
+    "ARRIVE",
+    "DELETE",
+];
+
 /// A request that is on its way.
 #[derive(Debug)]
 pub(super) struct Outstanding {
@@ -107,6 +128,13 @@ impl Outstanding {
         self.plan.lease.is_some()
             || matches!(self.plan.mode, Mode::Once | Mode::Free)
             || OF_HOLDS.iter().any(|other| method.eq_ignore_ascii_case(other))
+    }
+
+    /// Whether an answer of this status means that the server has renewed the session.
+    pub(super) fn has_renewed(&self, status: u16) -> bool {
+        let method = &*self.plan.method;
+        matches!(status, 200 | 204)
+            && RENEWING.iter().any(|other| method.eq_ignore_ascii_case(other))
     }
 
     /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.

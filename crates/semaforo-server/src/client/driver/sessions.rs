@@ -22,7 +22,7 @@ pub(super) struct Session {
     pub(super) keep_alive_sent: Option<Instant>,
     /// The request that opens it is on its way.
     pub(super) is_opening: bool,
-    /// When something was last sent that has been answered.
+    /// When something was last sent by which the server has renewed it.
     confirmed: Instant,
     next: u64,
     unanswered: BTreeSet<u64>,
@@ -82,7 +82,7 @@ impl Session {
         self.unanswered.remove(&number);
     }
 
-    /// The server has answered something that was sent then.
+    /// The server has renewed it, because of something that was sent then.
     pub(super) fn confirm(&mut self, sent: Instant) {
         self.confirmed = self.confirmed.max(sent);
         self.lease.renew(sent, self.ttl);

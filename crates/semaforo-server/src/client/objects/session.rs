@@ -45,8 +45,8 @@ impl Session {
     }
 
     /// It lives until then for sure, and longer if the server answers meanwhile; none of its holds is
-    /// given to another before. Counted from when the last answered request was sent, so it is
-    /// earlier than what the server thinks. In the past, once the session is lost.
+    /// given to another before. Counted from when the last request was sent by which the server has
+    /// renewed it, so it is earlier than what the server thinks. In the past, once the session is lost.
     #[must_use]
     pub fn ends(&self) -> Instant {
         let now = Instant::now();
