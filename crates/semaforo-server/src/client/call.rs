@@ -133,7 +133,7 @@ impl<T> Call<T> {
                 let deadline = self.earliest();
                 let number = self.handle.ask(plan, Pledge::new(Arc::clone(&slot)), deadline);
                 let asked = Arc::clone(&slot);
-                self.stage = Stage::Asked { number: Some(number), slot: asked, waiting: None };
+                self.stage = Stage::Asked { number, slot: asked, waiting: None };
                 slot
             }
             Stage::Asked { number, slot, waiting } => {

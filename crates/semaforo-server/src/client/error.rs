@@ -21,11 +21,12 @@ pub enum Error {
     Conflict(String),
     /// The hold, or the message, is not this session's any more.
     Gone(String),
-    /// The server refused, for one of the other reasons of the protocol.
+    /// The server refused, for one of the other reasons of the protocol. Also if it was not even asked,
+    /// since it could only have refused: a payload that is not JSON (400), or too large or too deep (413).
     Refused {
         /// The status of the answer.
         status: u16,
-        /// What the server said.
+        /// What the server said, or would have.
         message: String,
     },
     /// The server is stopping, and the request cannot be repeated safely.

@@ -109,15 +109,24 @@ impl Handle {
         Self { shared }
     }
 
-    /// Asks, and returns the request's number.
-    pub(super) fn ask(&self, plan: Plan, pledge: Pledge, deadline: Option<Instant>) -> u64 {
+    /// Asks, and returns the request's number; none if it cannot be asked, which is its outcome.
+    pub(super) fn ask(
+        &self,
+        plan: Plan,
+        mut pledge: Pledge,
+        deadline: Option<Instant>,
+    ) -> Option<u64> {
+        if let Err(wrong) = plan.check() {
+            let _ = pledge.keep(Err(wrong));
+            return None;
+        }
         let mut number = 0;
         self.shared.send(|last| {
             *last += 1;
             number = *last;
             Command::Ask { number, plan, pledge, deadline }
         });
-        number
+        Some(number)
     }
 
     pub(super) fn withdraw(&self, number: u64) {

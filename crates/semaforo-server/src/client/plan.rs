@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::Error;
 use super::lease::Lease;
+use crate::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
 
 /// What is to be asked.
 #[derive(Clone, Debug)]
@@ -55,6 +57,31 @@ impl Undo {
     }
 }
 
+/// The headers that the client adds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own<'a> {
+    pub(super) id: u64,
+    /// Milliseconds.
+    pub(super) timeout: Option<u64>,
+    pub(super) seq: Option<u64>,
+    pub(super) acked: Option<u64>,
+    pub(super) session: Option<&'a str>,
+}
+
+impl<'a> Own<'a> {
+    pub(super) fn headers(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let number = |name, value: Option<u64>| Some((name, Value::Number(value?)));
+        let headers = [
+            number("id", Some(self.id)),
+            number("timeout", self.timeout),
+            number("seq", self.seq),
+            number("acked", self.acked),
+            self.session.map(|session| ("session", Value::Text(session))),
+        ];
+        headers.into_iter().flatten()
+    }
+}
+
 impl Plan {
     pub(super) fn new(
         method: impl Into<Cow<'static, str>>,
@@ -100,5 +127,136 @@ impl Plan {
     pub(super) fn lease(mut self, lease: &Arc<Lease>) -> Self {
         self.lease = Some(Arc::clone(lease));
         self
+    }
+
+    /// Appends the request.
+    pub(super) fn write(&self, output: &mut Vec<u8>, own: Own<'_>) {
+        let headers = self.headers.iter().map(|(name, value)| (&**name, Value::Text(value)));
+        let payload = self.payload.as_deref().map(str::as_bytes);
+        write_request(output, &self.method, &self.path, own.headers().chain(headers), payload);
+    }
+
+    /// Whether a server can read it. One that cannot does not know whose request it is, and closes
+    /// the connection, on which all the others depend.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.mode == Mode::Again {
+            // It ends what was granted, and has nothing in it that was not in the request for that.
+            return Ok(());
+        }
+        let is_safe = self.mode == Mode::Safe;
+        let widest = Own {
+            id: u64::MAX,
+            timeout: self.waits.then_some(u64::MAX),
+            seq: is_safe.then_some(u64::MAX),
+            acked: is_safe.then_some(u64::MAX),
+            session: is_safe.then_some("0123456789abcdef0123456789abcdef"),
+        };
+        let mut frame = Vec::new();
+        self.write(&mut frame, widest);
+        let mut limits = Limits::default();
+        if self.method.get(..4).is_some_and(|method| method.eq_ignore_ascii_case("ECHO")) {
+            // The answer is one level deeper, and has to be read, too.
+            limits.depth -= 1;
+        }
+        let payload = self.payload.as_deref().unwrap_or_default();
+        // After it come a brace and a newline.
+        let begin = frame.len().saturating_sub(payload.len() + 2);
+        let refused = |status, message| Err(Error::Refused { status, message });
+        let end = match Scanner::new().scan(&frame, &limits) {
+            Ok(Scan::Frame { end, .. }) => end,
+            Ok(Scan::Incomplete) => return refused(400, "the payload does not end".to_owned()),
+            Err(FrameError::Malformed { at, expected }) => {
+                let wrong = FrameError::Malformed { at: at.saturating_sub(begin), expected };
+                return refused(400, format!("the payload: {wrong}"));
+            }
+            Err(wrong) => return refused(wrong.status(), format!("the request: {wrong}")),
+        };
+        match Request::parse(frame.get(..end).unwrap_or_default()) {
+            Err(wrong) => refused(400, wrong.to_string()),
+            Ok(request) => {
+                let payload = payload.trim_matches([' ', '\n', '\r', '\t']);
+                let is_whole = end + 1 == frame.len();
+                let read = request.payload.unwrap_or(b"null");
+                if is_whole && (self.payload.is_none() || read == payload.as_bytes()) {
+                    return Ok(());
+                }
+                refused(400, "the payload is not one JSON value".to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(plan: &Plan) -> (u16, String) {
+        match plan.check() {
+            Err(Error::Refused { status, message }) => (status, message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(payload: &str) -> Plan {
+        Plan::new("PUT", "/queues/x", Mode::Safe).payload(payload).waits()
+    }
+
+    fn nested(levels: usize) -> String {
+        format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+    }
+
+    #[test]
+    fn what_can_be_read_is_fine() {
+        for payload in ["1", " [1, {}] \r\n", "null", "\"}\"", &nested(63)] {
+            assert!(put(payload).check().is_ok(), "{payload}");
+        }
+        let odd = Plan::new("\0\"", "/locks/\n\"}", Mode::Once).header("\u{7}\"", "\\\"");
+        assert!(odd.check().is_ok());
+        let at_most = Limits::SIZE - 400;
+        assert!(put(&format!("\"{}\"", "x".repeat(at_most))).check().is_ok());
+        assert!(Plan::new("ECHO", "", Mode::Free).payload(nested(62)).check().is_ok());
+    }
+
+    #[test]
+    fn a_payload_is_one_value() {
+        for payload in [
+            "",
+            "hello",
+            "{",
+            "{\"a\":1",
+            "[1}",
+            "\"x",
+            "\"x\\",
+            "1 2",
+            "1,\"x\":2",
+            "1}{\"Method\":\"X\"",
+        ] {
+            let (status, message) = refusal(&put(payload));
+            assert_eq!(status, 400, "{payload}");
+            assert!(message.contains("the payload"), "{payload}: {message}");
+        }
+        let (_, message) = refusal(&put("[1, x]"));
+        assert_eq!(message, "the payload: malformed JSON at byte 4: expected a value");
+        // What would be read as something else.
+        assert_eq!(refusal(&put("1,\"Path\":\"y\"")).0, 400);
+        assert_eq!(refusal(&put("1}\n{\"Method\":\"SHUTDOWN\",\"Path\":\"/\"")).0, 400);
+    }
+
+    #[test]
+    fn sizes_and_depths() {
+        assert_eq!(refusal(&put(&nested(64))).0, 413);
+        assert_eq!(refusal(&put(&format!("\"{}\"", "x".repeat(Limits::SIZE)))).0, 413);
+        assert_eq!(refusal(&Plan::new("echo-x", "", Mode::Free).payload(nested(63))).0, 413);
+        assert_eq!(refusal(&Plan::new("SHOW", "x".repeat(2 << 20), Mode::Free)).0, 413);
+    }
+
+    #[test]
+    fn headers_twice_or_without_end() {
+        let raw = || Plan::new("X", "", Mode::Once);
+        assert_eq!(refusal(&raw().header("ID", 1)).0, 400);
+        assert_eq!(refusal(&raw().header("a", 1).header("A", 2)).0, 400);
+        assert!(raw().header("session", "s").check().is_ok());
+        let many = (0..65).fold(raw(), |plan, number| plan.header(format!("h{number}"), 0));
+        assert_eq!(refusal(&many).0, 400);
     }
 }

@@ -2,16 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client_support::{LONG, Running, block_on, shown, until};
+use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo_server::client::{
     Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue, Session,
 };
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
 use semaforo_server::server::access::Tokens;
+use semaforo_server::wire::Limits;
 
 const NOW: Duration = Duration::ZERO;
 const SOON: Duration = Duration::from_millis(30);
@@ -75,7 +77,7 @@ fn a_dropped_request_holds_nothing_up() {
     let lock = client.lock("x");
     let guard = lock.acquire().wait().unwrap();
     let mut dropped = lock.acquire();
-    assert!(crate::client_support::poll_once(&mut dropped).is_pending());
+    assert!(poll_once(&mut dropped).is_pending());
     until("it waits", || shown(&client, "/locks/x", "waiting") == 1);
     drop(dropped);
     until("it does not wait", || shown(&client, "/locks/x", "waiting") == 0);
@@ -127,7 +129,7 @@ fn reader_writer_locks() {
 
     // An upgrade that nobody waits for leaves nothing behind.
     let mut upgrading = lock.read().wait().unwrap().upgrade();
-    let _ = crate::client_support::poll_once(&mut upgrading);
+    let _ = poll_once(&mut upgrading);
     drop(upgrading);
     lock.write().timeout(LONG).wait().unwrap().release().wait().unwrap();
     drop(lock.read().wait().unwrap().upgrade());
@@ -231,6 +233,99 @@ fn queues() {
     jobs.delete().wait().unwrap();
 }
 
+/// Says so when it is dropped, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Each of these is refused, with these words, and nobody else notices.
+fn refused_beside_others(client: &Client, payloads: &[(&str, u16, &str)]) {
+    let jobs = client.queue("jobs");
+    jobs.create(0).wait().unwrap();
+    let is_over = AtomicBool::new(false);
+    let (rounds, held) = (AtomicU64::new(0), client.lock("held").acquire().wait().unwrap());
+    let mut waiting = client.lock("held").acquire();
+    assert!(poll_once(&mut waiting).is_pending());
+    let mut passing = client.latch("gate").wait();
+    client.latch("gate").create(1).wait().unwrap();
+    assert!(poll_once(&mut passing).is_pending());
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let guard = client.lock("x").acquire().timeout(LONG).wait().unwrap();
+                guard.release().timeout(LONG).wait().unwrap();
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let over = Over(&is_over);
+        for (payload, expected, words) in payloads {
+            let refused = jobs.put(*payload).timeout(LONG).wait();
+            let Err(Error::Refused { status, message }) = refused else { panic!("{refused:?}") };
+            assert_eq!(status, *expected, "{message}");
+            assert!(message.contains(words), "{message}");
+            let before = rounds.load(Ordering::SeqCst);
+            until("the others go on", || rounds.load(Ordering::SeqCst) > before + 1);
+        }
+        drop(over);
+        other.join().unwrap();
+    });
+    // Those who wait have not been told anything.
+    assert!(poll_once(&mut waiting).is_pending() && poll_once(&mut passing).is_pending());
+    held.release().wait().unwrap();
+    block_on(waiting.timeout(LONG)).unwrap().release().wait().unwrap();
+    client.latch("gate").down(1).wait().unwrap();
+    block_on(passing.timeout(LONG)).unwrap();
+    jobs.put("1").wait().unwrap();
+    assert_eq!(jobs.take().wait().unwrap().payload, "1");
+    timed_out(jobs.take().timeout(NOW).wait());
+}
+
+#[test]
+fn what_no_server_can_read_is_refused_before_it_is_sent() {
+    let server = Running::start();
+    let client = server.client();
+    let large = format!("\"{}\"", "x".repeat(2 << 20));
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let payloads = [
+        ("hello", 400, "the payload: malformed JSON at byte 0"),
+        (&*large, 413, "larger than the limit of 1048576 bytes"),
+        (&*deep, 413, "nested deeper than the limit of 64"),
+    ];
+    refused_beside_others(&client, &payloads);
+    let twice = client.request("PING", "").header("id", 5).wait();
+    assert!(matches!(twice, Err(Error::Refused { status: 400, .. })), "{twice:?}");
+    let deep = format!("{}{}", "[".repeat(63), "]".repeat(63));
+    assert!(matches!(client.echo(&*deep).wait(), Err(Error::Refused { status: 413, .. })));
+    client.echo(&deep[1..62 * 2 + 1]).wait().unwrap();
+}
+
+/// The client does not know how little a server takes.
+#[test]
+fn what_this_server_cannot_read_is_found_out() {
+    let frames = Limits { size: 1000, depth: 4 };
+    let server = Running::with(Options { frames, ..Options::default() }, None);
+    let client = server.client();
+    let large = format!("\"{}\"", "x".repeat(300_000));
+    let payloads = [
+        (&*large, 413, "larger than the limit of 1000 bytes"),
+        ("[[[[]]]]", 413, "nested deeper than the limit of 4"),
+    ];
+    refused_beside_others(&client, &payloads);
+    let raw = client.request("PUT", "/queues/jobs").payload("[[[[]]]]").wait();
+    assert!(matches!(raw, Err(Error::Refused { status: 413, .. })), "{raw:?}");
+
+    // Not even a session can be had with such a label.
+    let connect = Client::connect(server.address.to_string()).label("x".repeat(1000));
+    let labelled = connect.wait().unwrap();
+    let refused = labelled.lock("x").acquire().timeout(LONG).wait().map(drop);
+    assert!(matches!(refused, Err(Error::Refused { status: 413, .. })), "{refused:?}");
+    labelled.ping().wait().unwrap();
+}
+
 #[test]
 fn transfers() {
     let server = Running::start();
@@ -255,7 +350,7 @@ fn a_taker_that_goes_away_loses_nothing() {
     let jobs = client.queue("jobs");
     jobs.create(0).wait().unwrap();
     let mut taking = jobs.take();
-    assert!(crate::client_support::poll_once(&mut taking).is_pending());
+    assert!(poll_once(&mut taking).is_pending());
     until("it waits", || shown(&client, "/queues/jobs", "waiting") == 1);
     jobs.put("1").wait().unwrap();
     drop(taking);
@@ -338,7 +433,7 @@ fn many_requests_on_one_connection() {
     let calls: Vec<_> = (0..2000)
         .map(|_| {
             let mut call = semaphore.acquire(1);
-            assert!(crate::client_support::poll_once(&mut call).is_pending());
+            assert!(poll_once(&mut call).is_pending());
             call
         })
         .collect();

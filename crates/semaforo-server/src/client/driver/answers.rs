@@ -11,10 +11,22 @@ use crate::client::{Error, Reply};
 use crate::wire::Answer;
 
 impl Driver {
-    /// Reads, and deals with what has been answered.
-    pub(super) fn receive(&mut self, may_end: bool, now: Instant) {
+    /// Reads, and deals with what has been answered. False if the connection was given up.
+    pub(super) fn receive(&mut self, may_end: bool, now: Instant) -> bool {
+        match self.read(may_end, now) {
+            Ok(()) => true,
+            Err(error) => {
+                self.disconnect(error, now);
+                false
+            }
+        }
+    }
+
+    fn read(&mut self, may_end: bool, now: Instant) -> io::Result<()> {
         let mut frames: Vec<Vec<u8>> = Vec::new();
-        let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
+        let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else {
+            return Ok(());
+        };
         let read = link.connect().and_then(|_| link.read(may_end));
         let found = link.frames(|frame| {
             frames.push(frame.to_vec());
@@ -28,21 +40,14 @@ impl Driver {
         }
         for frame in &frames {
             let Ok(answer) = Answer::parse(frame) else {
-                let error = io::Error::new(io::ErrorKind::InvalidData, "this is not an answer");
-                return self.disconnect(error, now);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not an answer"));
             };
-            if let Err(error) = self.answered(&answer, now) {
-                return self.disconnect(error, now);
-            }
+            self.answered(&answer, now)?;
         }
-        match (read, found) {
-            (Ok(true), Ok(())) => {}
-            (Ok(false), Ok(())) => {
-                let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the server has hung up");
-                self.disconnect(error, now);
-            }
-            (Err(error), _) | (_, Err(error)) => self.disconnect(error, now),
+        if !read? {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server has hung up"));
         }
+        found
     }
 
     /// Deals with an answer.
@@ -50,22 +55,31 @@ impl Driver {
         let Some(id) = answer.headers.get("id") else {
             // Only what the server could not read has no id.
             let message = answer.error().unwrap_or_else(|| format!("status {}", answer.status));
+            if matches!(answer.status, 400 | 413) {
+                self.suspect(answer.status, &message);
+            }
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
         if let Some(number) = id.strip_prefix(ERRAND_PREFIX) {
-            let errand = number.parse().ok().and_then(|number| self.errands.remove(&number));
-            return match errand {
-                Some((errand, sent)) => self.done(errand, sent, answer, now),
-                None => Ok(()),
-            };
+            let Ok(turn) = number.parse() else { return Ok(()) };
+            let Some((errand, sent)) = self.errands.remove(&turn) else { return Ok(()) };
+            self.has_read = self.has_read.max(turn);
+            return self.done(errand, sent, answer, now);
         }
         let Ok(number) = id.parse() else { return Ok(()) };
         let Some(asked) = self.outstanding.get_mut(&number) else { return Ok(()) };
         let Some(sent) = asked.sent else { return Ok(()) };
+        self.has_read = self.has_read.max(asked.turn);
 
         if answer.status == 503 && asked.plan.mode != Mode::Once {
             // The next server, or the next life of this one, can do it.
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it is shutting down"));
+        }
+        if answer.status == 204 && asked.is_told_too_early(now) {
+            // The server is about to close the connection, because of something else. Nothing has happened.
+            asked.sent = None;
+            self.unsent.insert(number);
+            return Ok(());
         }
         if let Some(place) = asked.session {
             if asked.has_renewed(answer.status) {
@@ -86,6 +100,47 @@ impl Driver {
             self.give_back(unclaimed, now);
         }
         Ok(())
+    }
+
+    /// The server could not read something, and so it does not know, or say, what.
+    ///
+    /// If one request was on trial, that was it. Otherwise it is one of those that were sent after the last that
+    /// the server has read for sure: these are tried one by one on the next connection.
+    fn suspect(&mut self, status: u16, message: &str) {
+        let refused = || Error::Refused { status, message: message.to_owned() };
+        if let Some(number) = self.on_trial.take() {
+            if let Some(mut asked) = self.forget(number) {
+                asked.fail(refused());
+            }
+            return;
+        }
+        let unread = self.outstanding.iter();
+        let unread = unread.filter(|(_, asked)| asked.sent.is_some() && asked.turn > self.has_read);
+        let unread: Vec<u64> = unread.map(|(number, _)| *number).collect();
+        match &*unread {
+            // Of the client's own, only this has somebody else's words in it.
+            [] => {
+                let opening = self.errands.values().filter_map(|(errand, _)| match errand {
+                    Errand::Open(place) => Some(*place),
+                    _ => None,
+                });
+                for place in opening.collect::<Vec<_>>() {
+                    self.fail_session(place, refused);
+                }
+            }
+            // It is not sent a second time, so this is all that can be said of it.
+            [number]
+                if self
+                    .outstanding
+                    .get(number)
+                    .is_some_and(|asked| asked.plan.mode == Mode::Once) =>
+            {
+                if let Some(mut asked) = self.forget(*number) {
+                    asked.fail(refused());
+                }
+            }
+            _ => self.suspects.extend(unread),
+        }
     }
 
     fn give_back(&mut self, unclaimed: Option<Granted>, now: Instant) {
@@ -131,6 +186,12 @@ impl Driver {
                     (410, Some(_)) => self.lose(place),
                     // Anything else confirms nothing; the connection is given up in time.
                     _ => {}
+                }
+                Ok(())
+            }
+            Errand::Trial => {
+                if let Some(number) = self.on_trial.take() {
+                    self.suspects.remove(&number);
                 }
                 Ok(())
             }

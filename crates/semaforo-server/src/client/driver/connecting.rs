@@ -55,6 +55,7 @@ impl Driver {
     /// The connection is lost, or could not be made.
     pub(super) fn disconnect(&mut self, error: io::Error, now: Instant) {
         self.errands.clear();
+        self.on_trial = None;
         match std::mem::replace(&mut self.state, State::Down { retry: now }) {
             State::Greeting { link, others, .. } => {
                 link.close(self.poll.registry());

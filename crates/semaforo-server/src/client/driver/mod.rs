@@ -12,7 +12,7 @@ mod link;
 mod outstanding;
 mod sessions;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ enum Errand {
     KeepAlive(u64),
     Close,
     Cancel,
+    /// Behind a request that the server can perhaps not read. It answers in order, and only what it could read.
+    Trial,
 }
 
 #[derive(Debug)]
@@ -98,8 +100,15 @@ pub(super) struct Driver {
     /// When a request's time is up, and which.
     deadlines: BTreeSet<(Instant, u64)>,
     sessions: Sessions,
-    errands: HashMap<u64, (Errand, Instant)>,
-    next_errand: u64,
+    errands: BTreeMap<u64, (Errand, Instant)>,
+    /// Counts what is written, errands and requests.
+    turn: u64,
+    /// The server has read everything up to this turn: it answered something that was not before it.
+    has_read: u64,
+    /// Requests one of which the server could perhaps not read: they are sent one at a time, before all others.
+    suspects: BTreeSet<u64>,
+    /// The one of them that was sent on this connection, and nothing after it but errands.
+    on_trial: Option<u64>,
     /// What gives back has numbers of its own, above all others.
     next_own: u64,
     closing: Option<Closing>,
@@ -131,8 +140,11 @@ impl Driver {
             outstanding: BTreeMap::new(),
             unsent: BTreeSet::new(),
             deadlines: BTreeSet::new(),
-            errands: HashMap::new(),
-            next_errand: 0,
+            errands: BTreeMap::new(),
+            turn: 0,
+            has_read: 0,
+            suspects: BTreeSet::new(),
+            on_trial: None,
             next_own: FIRST_OWN,
             closing: None,
         }
@@ -251,6 +263,7 @@ impl Driver {
     /// Takes out a request that is over.
     fn forget(&mut self, number: u64) -> Option<Outstanding> {
         self.unsent.remove(&number);
+        self.suspects.remove(&number);
         let asked = self.outstanding.remove(&number)?;
         if let Some(timer) = asked.timer {
             self.deadlines.remove(&(timer, number));
@@ -276,19 +289,30 @@ impl Driver {
         now: Instant,
     ) {
         let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
-        self.next_errand += 1;
-        let id = format!("{ERRAND_PREFIX}{}", self.next_errand);
+        self.turn += 1;
+        let id = format!("{ERRAND_PREFIX}{}", self.turn);
         let mut all = vec![("id", Value::Text(&id))];
         for header in headers {
             all.push(header);
         }
         write_request(&mut link.output, method, path, all, None);
-        self.errands.insert(self.next_errand, (errand, now));
+        self.errands.insert(self.turn, (errand, now));
     }
 
     /// Sends what was not sent on this connection, in order, as far as possible.
     fn send_all(&mut self, now: Instant) {
         if !matches!(self.state, State::Up(_)) {
+            return;
+        }
+        if self.on_trial.is_some() {
+            return;
+        }
+        if let Some(number) = self.suspects.first().copied() {
+            if self.send(number, now) {
+                self.unsent.remove(&number);
+                self.on_trial = Some(number);
+                self.errand(Errand::Trial, "PING", "", [], now);
+            }
             return;
         }
         let mut unsent = std::mem::take(&mut self.unsent);
@@ -331,6 +355,8 @@ impl Driver {
             asked.session = Some(place);
             session = Some(found);
         }
+        self.turn += 1;
+        asked.turn = self.turn;
         asked.write(&mut link.output, number, session, now);
         true
     }
@@ -349,7 +375,10 @@ impl Driver {
 
     fn flush(&mut self, now: Instant) {
         let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
-        if let Err(error) = link.flush() {
+        if let Err(error) = link.flush()
+            // What the server has said before it hung up may be why it did.
+            && self.receive(true, now)
+        {
             self.disconnect(error, now);
         }
     }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::client::plan::{Mode, Plan};
+use super::sessions::Session;
+use crate::client::plan::{Mode, Own, Plan};
 use crate::client::slot::{Granted, Pledge};
 use crate::client::{Error, Reply};
-use crate::wire::{Value, write_request};
-
-use super::sessions::Session;
 
 /// Methods that are answered 410 also if the session lives, and what they are about does not.
 const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", "RETURN"];
@@ -49,6 +47,8 @@ pub(super) struct Outstanding {
     pub(super) seq: Option<u64>,
     /// When it was sent on the connection that there is now.
     pub(super) sent: Option<Instant>,
+    /// Its place among all that was written to that.
+    pub(super) turn: u64,
     /// On how many connections it was sent.
     pub(super) sendings: u32,
     /// Nobody waits for it any more; only what it was granted has to be given back.
@@ -68,6 +68,7 @@ impl Outstanding {
             timer: deadline,
             seq: None,
             sent: None,
+            turn: 0,
             sendings: 0,
             is_abandoned: false,
             is_overdue: false,
@@ -82,31 +83,23 @@ impl Outstanding {
         session: Option<&mut Session>,
         now: Instant,
     ) {
-        let mut headers: Vec<(&str, Value<'_>)> = vec![("id", Value::Number(number))];
-        for (name, value) in &self.plan.headers {
-            headers.push((name, Value::Text(value)));
-        }
+        let mut own = Own { id: number, seq: self.seq, ..Own::default() };
         if self.plan.waits {
             if self.is_abandoned {
                 // Only the outcome is wanted, if there is one.
-                headers.push(("timeout", Value::Number(0)));
+                own.timeout = Some(0);
             } else if let Some(deadline) = self.deadline {
                 let left = deadline.saturating_duration_since(now);
                 // Rounded up: nothing may end before its time.
                 let left = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-                headers.push(("timeout", Value::Number(left)));
+                own.timeout = Some(left);
             }
         }
-        if let Some(seq) = self.seq {
-            headers.push(("seq", Value::Number(seq)));
-        }
         if let Some(session) = session {
-            let acked = session.news();
-            headers.extend(acked.map(|acked| ("acked", Value::Number(acked))));
-            headers.extend(session.id().map(|id| ("session", Value::Text(id))));
+            own.acked = session.news();
+            own.session = session.id();
         }
-        let payload = self.plan.payload.as_deref().map(str::as_bytes);
-        write_request(output, &self.plan.method, &self.plan.path, headers, payload);
+        self.plan.write(output, own);
         self.sent = Some(now);
         self.sendings += 1;
     }
@@ -128,6 +121,11 @@ impl Outstanding {
         self.plan.lease.is_some()
             || matches!(self.plan.mode, Mode::Once | Mode::Free)
             || OF_HOLDS.iter().any(|other| method.eq_ignore_ascii_case(other))
+    }
+
+    /// Whether 204 is no outcome: its time is not over, and nobody has withdrawn it.
+    pub(super) fn is_told_too_early(&self, now: Instant) -> bool {
+        self.plan.mode == Mode::Free && self.deadline.is_none_or(|deadline| now < deadline)
     }
 
     /// Whether an answer of this status means that the server has renewed the session.
