@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::client_support::proxy::Proxy;
 use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
+use semaforo::CancelSource;
 use semaforo_server::client::{Client, Error};
 use semaforo_server::server::{JournalKind, Options};
 
@@ -74,6 +75,34 @@ fn an_answer_that_was_lost_is_heard_the_next_time() {
     let put: Vec<String> = (0..20).map(|number| number.to_string()).collect();
     assert_eq!(taken, put);
     assert!(matches!(queue.take().timeout(Duration::ZERO).wait(), Err(Error::TimedOut)));
+}
+
+/// It is done if the server has done it before, and otherwise never.
+#[test]
+fn what_was_withdrawn_during_an_outage_is_not_done_after_it() {
+    let server = Running::start();
+    let proxy = Proxy::start(server.address);
+    let client = through(&proxy);
+    let jobs = client.queue("jobs");
+    jobs.create(1).wait().unwrap();
+    jobs.put("1").wait().unwrap();
+    // Waits for space, dormant during the outage.
+    let stop = CancelSource::new();
+    let putting = jobs.put("2").cancel_on(&stop.token());
+    let putting = thread::spawn(move || putting.wait());
+    let other = server.client();
+    until("it waits", || shown(&other, "/queues/jobs", "waiting") == 1);
+    proxy.set_shut(true);
+    proxy.cut();
+    stop.cancel();
+    assert!(matches!(putting.join().unwrap(), Err(Error::Cancelled)));
+    assert_eq!(other.queue("jobs").take().wait().unwrap().payload, "1");
+    proxy.set_shut(false);
+    client.ping().wait().unwrap();
+    until("nobody waits", || shown(&other, "/queues/jobs", "waiting") == 0);
+    jobs.put("3").timeout(LONG).wait().unwrap();
+    assert_eq!(jobs.take().timeout(LONG).wait().unwrap().payload, "3");
+    assert!(matches!(jobs.take().timeout(Duration::ZERO).wait(), Err(Error::TimedOut)));
 }
 
 #[test]

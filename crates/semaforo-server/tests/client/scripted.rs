@@ -175,6 +175,45 @@ fn what_was_abandoned_meanwhile_is_only_looked_after() {
     assert_eq!(server.expect("RELEASE").header("fence"), Some("3"));
 }
 
+/// The caller was told that it is not done, and may have asked again.
+#[test]
+fn what_was_abandoned_and_cannot_be_undone_is_not_done_later() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let queue = client.queue("jobs");
+    let stop = CancelSource::new();
+    let putting = queue.put("1").cancel_on(&stop.token());
+    let putting = thread::spawn(move || putting.wait());
+    server.open("s1", 30_000);
+    let first = server.expect("PUT");
+    drop(server);
+    stop.cancel();
+    assert!(matches!(putting.join().unwrap(), Err(Error::Cancelled)));
+
+    let mut server = script.greet();
+    let cancel = server.expect("CANCEL");
+    for header in ["session", "seq"] {
+        assert_eq!(cancel.header(header), first.header(header), "{header}");
+    }
+    assert_eq!(cancel.header("acked"), Some("1"), "it comes too late from now on");
+    assert_eq!(cancel.header("request"), None);
+    drop(server);
+
+    // It has to be heard. What the answer is does not matter.
+    let mut server = script.greet();
+    let cancel = server.expect("CANCEL");
+    server.answer(&cancel, 404, &[], None);
+    let putting = thread::spawn(move || queue.put("2").wait());
+    let asked = server.expect("PUT");
+    assert_eq!((asked.payload.as_deref(), asked.header("seq")), (Some("2"), Some("2")));
+    server.answer(&asked, 200, &[("message", "1")], None);
+    putting.join().unwrap().unwrap();
+    let closing = client.close();
+    let asked = server.expect("CLOSE");
+    server.answer(&asked, 200, &[], None);
+    closing.wait().unwrap();
+}
+
 #[test]
 fn a_release_whose_answer_was_lost_is_done() {
     let script = Script::new();

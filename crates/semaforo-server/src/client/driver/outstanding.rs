@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::sessions::Session;
-use crate::client::plan::{Mode, Own, Plan};
+use crate::client::plan::{Mode, Own, Plan, Undo};
 use crate::client::slot::{Granted, Pledge};
 use crate::client::{Error, Reply};
 
@@ -75,6 +75,12 @@ impl Outstanding {
         }
     }
 
+    /// Whether the server is only asked to forget it: it was abandoned, perhaps before the server has read it, and
+    /// if it were done now nobody would undo it.
+    fn is_to_be_cancelled(&self) -> bool {
+        self.is_abandoned && self.plan.undo == Undo::Nothing
+    }
+
     /// Writes the request, for this connection.
     pub(super) fn write(
         &mut self,
@@ -96,10 +102,19 @@ impl Outstanding {
             }
         }
         if let Some(session) = session {
+            if let (true, Some(seq)) = (self.is_to_be_cancelled(), self.seq) {
+                // As soon as the server knows, not even what is still on its way from before is done.
+                session.answered(seq);
+            }
             own.acked = session.news();
             own.session = session.id();
         }
-        self.plan.write(output, own);
+        if self.is_to_be_cancelled() {
+            own.timeout = None;
+            Plan::new("CANCEL", "", Mode::Safe).write(output, own);
+        } else {
+            self.plan.write(output, own);
+        }
         self.sent = Some(now);
         self.sendings += 1;
     }
