@@ -1,5 +1,6 @@
 //! Getting connected.
 
+use std::fmt;
 use std::future::IntoFuture;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use super::{Client, Error};
 const PORT: u16 = 13000;
 
 /// A connection to be made. Await it, or [`wait`](Self::wait).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "nothing is connected until this is awaited or waited on"]
 pub struct Connect {
     address: String,
@@ -133,6 +134,20 @@ impl Connect {
     }
 }
 
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token is a secret.
+        f.debug_struct("Connect")
+            .field("address", &self.address)
+            .field("has_token", &self.token.is_some())
+            .field("security", &self.security)
+            .field("ttl", &self.ttl)
+            .field("label", &self.label)
+            .field("patience", &self.patience)
+            .finish()
+    }
+}
+
 impl IntoFuture for Connect {
     type Output = Result<Client, Error>;
     type IntoFuture = Connecting;
@@ -181,7 +196,7 @@ fn has_port(address: &str) -> bool {
 }
 
 fn trusting(file: &Path) -> io::Result<ClientConfig> {
-    let explain = |error: &dyn std::fmt::Display| {
+    let explain = |error: &dyn fmt::Display| {
         let message = format!("certificates of {}: {error}", file.display());
         io::Error::new(io::ErrorKind::InvalidInput, message)
     };
@@ -211,6 +226,14 @@ mod tests {
         for address in ["localhost", "127.0.0.1", "[::1]"] {
             assert!(!has_port(address), "{address}");
         }
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let connect = Client::connect("localhost").token("a-secret");
+        let shown = format!("{connect:?} {:?}", connect.clone().into_future());
+        assert!(shown.contains("localhost") && shown.contains("has_token: true"), "{shown}");
+        assert!(!shown.contains("a-secret"), "{shown}");
     }
 
     #[test]

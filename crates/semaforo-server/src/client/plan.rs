@@ -1,6 +1,7 @@
 //! What is to be asked of the server, and how often it may be asked.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Error;
@@ -8,7 +9,7 @@ use super::lease::Lease;
 use crate::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
 
 /// What is to be asked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) method: Cow<'static, str>,
     pub(super) path: String,
@@ -186,9 +187,29 @@ impl Plan {
     }
 }
 
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A session and a token are secrets, and others may be in a payload.
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("Plan")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("headers", &headers)
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let plan = Plan::new("X", "/y", Mode::Once).header("session", "secret");
+        let shown = format!("{:?}", plan.payload("\"secret\""));
+        assert!(shown.contains("session") && !shown.contains("secret"), "{shown}");
+    }
 
     fn refusal(plan: &Plan) -> (u16, String) {
         match plan.check() {
