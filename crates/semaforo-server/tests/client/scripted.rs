@@ -337,6 +337,27 @@ fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
     assert!(matches!(acquiring.join().unwrap(), Err(Error::SessionLost)));
 }
 
+/// Without a session there are no keep-alives that would notice.
+#[test]
+fn a_connection_that_is_dead_without_a_word_is_given_up() {
+    let script = Script::new();
+    let address = script.address.to_string();
+    let connect = Client::connect(address).ttl(Duration::from_millis(900)).patience(LONG);
+    let client = thread::spawn(move || connect.wait().unwrap());
+    let mut server = script.greet();
+    let client = client.join().unwrap();
+    let waiting = thread::spawn(move || client.latch("x").wait().wait());
+    let first = server.expect("WAIT");
+    assert_eq!(server.next().unwrap().method, "PING");
+    assert!(server.next().is_none(), "it has hung up");
+    drop(server);
+    let mut server = script.greet();
+    let second = server.expect("WAIT");
+    assert_eq!(second.path, first.path);
+    server.answer(&second, 200, &[], None);
+    waiting.join().unwrap().unwrap();
+}
+
 /// The server refuses much without looking at the session, and answers some things without one.
 #[test]
 fn what_is_refused_keeps_no_session_alive() {

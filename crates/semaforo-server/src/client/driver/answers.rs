@@ -28,6 +28,9 @@ impl Driver {
             return Ok(());
         };
         let read = link.connect().and_then(|_| link.read(may_end));
+        if std::mem::take(&mut link.has_heard) {
+            self.heard = now;
+        }
         let found = link.frames(|frame| {
             frames.push(frame.to_vec());
             true
@@ -195,7 +198,7 @@ impl Driver {
                 }
                 Ok(())
             }
-            Errand::Close | Errand::Cancel => Ok(()),
+            Errand::Close | Errand::Cancel | Errand::Ping => Ok(()),
         }
     }
 

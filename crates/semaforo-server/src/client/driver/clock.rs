@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use super::outstanding::Outstanding;
-use super::{Driver, Errand, GRACE, State};
+use super::{Driver, Errand, GRACE, SILENCE, State};
 use crate::client::Error;
 use crate::client::plan::Mode;
 use crate::wire::Value;
@@ -23,6 +23,7 @@ impl Driver {
             State::Greeting { limit, .. } if *limit <= now => {
                 self.disconnect(io::ErrorKind::TimedOut.into(), now);
             }
+            State::Up(_) => self.listen(now),
             _ => {}
         }
         if !matches!(self.state, State::Up(_)) {
@@ -35,6 +36,29 @@ impl Driver {
             for number in over {
                 self.end(number, Error::Disconnected, now);
             }
+        }
+    }
+
+    /// When the silence is too long, and whether the connection is dead then or only to be tried. Errands are
+    /// answered at once; a request may wait for as long as it likes.
+    fn silence(&self) -> Option<(Instant, bool)> {
+        let limit = SILENCE.min(self.settings.ttl / 3);
+        if let Some((_, (_, sent))) = self.errands.first_key_value() {
+            return Some((self.heard.max(*sent) + limit, true));
+        }
+        let expects_something = self.outstanding.len() > self.unsent.len();
+        expects_something.then(|| (self.heard + limit, false))
+    }
+
+    fn listen(&mut self, now: Instant) {
+        match self.silence() {
+            Some((limit, true)) if limit <= now => {
+                self.disconnect(io::ErrorKind::TimedOut.into(), now);
+            }
+            Some((limit, false)) if limit <= now => {
+                self.errand(Errand::Ping, "PING", "", [], now);
+            }
+            _ => {}
         }
     }
 
@@ -110,7 +134,7 @@ impl Driver {
         match &self.state {
             State::Down { retry } => times.push(*retry),
             State::Greeting { limit, .. } => times.push(*limit),
-            State::Up(_) => {}
+            State::Up(_) => times.extend(self.silence().map(|(time, _)| time)),
         }
         if !is_up {
             let (since, patience) = (self.up_until, self.settings.patience);

@@ -54,6 +54,8 @@ pub(super) struct Link {
     /// The handshake of the sockets is over.
     is_connected: bool,
     input: Vec<u8>,
+    /// Whether something has arrived since this was last looked at.
+    pub(super) has_heard: bool,
     scanner: Scanner,
     /// What is to be sent, and how much of it was.
     pub(super) output: Vec<u8>,
@@ -82,6 +84,7 @@ impl Link {
             tls,
             is_connected: false,
             input: Vec::new(),
+            has_heard: false,
             scanner: Scanner::new(),
             output: Vec::new(),
             sent: 0,
@@ -204,6 +207,7 @@ impl Link {
             self.input.extend_from_slice(chunk.get(..count).unwrap_or_default());
             count
         };
+        self.has_heard |= count > 0;
         Ok(count)
     }
 

@@ -38,13 +38,16 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// The first pause before connecting again; each one is twice as long as the one before.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// After so long without a word, while one is expected, the server is asked for one; after so long again without it
+/// the connection is dead. Shorter if the time to live is.
+const SILENCE: Duration = Duration::from_secs(10);
 /// The answer to a request whose time is up has this time to arrive, while the connection stands.
 const GRACE: Duration = Duration::from_secs(1);
 /// What is to be given back when the client is dropped has this time to get there.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What the client was told when it was made.
-#[derive(Clone, Debug)]
+/// What the client was told when it was made. Not to be shown: the token is a secret.
+#[derive(Clone)]
 pub(super) struct Settings {
     pub(super) target: Target,
     pub(super) token: Option<String>,
@@ -64,6 +67,8 @@ enum Errand {
     Cancel,
     /// Behind a request that the server can perhaps not read. It answers in order, and only what it could read.
     Trial,
+    /// Whether anybody is there.
+    Ping,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,8 @@ pub(super) struct Driver {
     poll: Poll,
     settings: Settings,
     state: State,
+    /// When something last came through the connection.
+    heard: Instant,
     /// When there was last a connection.
     up_until: Instant,
     pause: Duration,
@@ -134,6 +141,7 @@ impl Driver {
             sessions: Sessions::new(settings.ttl),
             settings,
             state: State::Down { retry: now },
+            heard: now,
             up_until: now,
             pause: SHORTEST_PAUSE,
             first: Some(first),
@@ -341,7 +349,11 @@ impl Driver {
                 Some(place) => place,
                 None => self.sessions.current(),
             };
-            let Some(found) = self.sessions.get(place) else { return true };
+            let Some(found) = self.sessions.get(place) else {
+                // Only what was abandoned outlives its session.
+                self.forget(number);
+                return true;
+            };
             if found.id().is_none() {
                 self.open(place, now);
                 return false;
