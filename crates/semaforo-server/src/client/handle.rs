@@ -152,9 +152,22 @@ impl Handle {
 /// The request that gives back what was granted.
 pub(super) fn giving_back(granted: &Granted) -> Option<Plan> {
     let (method, header) = granted.undo.names()?;
-    let lease = granted.lease.as_ref().filter(|_| granted.reply.status == 200)?;
+    if granted.reply.status != 200 {
+        return None;
+    }
     let value = granted.reply.header(header)?;
-    Some(Plan::new(method, &*granted.path, Mode::Again).header(header, value).lease(lease))
+    let mut credentials = granted.credentials.iter();
+    let names_session = credentials.any(|(name, _)| name.eq_ignore_ascii_case("session"));
+    let mode = match &granted.lease {
+        Some(_) => Mode::Again,
+        None if names_session => Mode::Free,
+        // The connection's own, and gone with it.
+        None => Mode::Once,
+    };
+    let mut plan = Plan::new(method, &*granted.path, mode).header(header, value);
+    plan.headers.extend(granted.credentials.iter().cloned());
+    plan.lease.clone_from(&granted.lease);
+    Some(plan)
 }
 
 impl Drop for Handle {

@@ -1,5 +1,6 @@
 //! Where an outcome is put, by the client's thread, for the one who asked.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,13 +17,21 @@ pub(super) struct Granted {
     pub(super) path: String,
     pub(super) undo: Undo,
     pub(super) lease: Option<Arc<Lease>>,
+    /// In whose name it was asked, if that was said in the request itself.
+    pub(super) credentials: Vec<(Cow<'static, str>, String)>,
 }
 
 impl Granted {
     /// For what the client does by itself.
     pub(super) const fn nothing() -> Self {
         let reply = Reply { status: 200, headers: Vec::new(), payload: None };
-        Self { reply, path: String::new(), undo: Undo::Nothing, lease: None }
+        Self {
+            reply,
+            path: String::new(),
+            undo: Undo::Nothing,
+            lease: None,
+            credentials: Vec::new(),
+        }
     }
 }
 

@@ -86,6 +86,37 @@ fn a_dropped_request_holds_nothing_up() {
 }
 
 #[test]
+fn a_raw_request_that_is_dropped_holds_nothing_up() {
+    let server = Running::start();
+    let client = server.client();
+    let other = server.client();
+    let session = other.session().wait().unwrap();
+    let requests = || {
+        [
+            client.request("ACQUIRE", "/locks/x"),
+            client.request("ACQUIRE", "/locks/x").header("session", session.id()),
+            client.request("ACQUIRE", "/locks/x").in_session(),
+        ]
+    };
+    for (request, is_granted) in
+        requests().into_iter().zip([false; 3]).chain(requests().into_iter().zip([true; 3]))
+    {
+        let guard = client.lock("x").acquire().timeout(LONG).wait().unwrap();
+        let mut dropped = request.send();
+        assert!(poll_once(&mut dropped).is_pending());
+        until("it waits", || shown(&client, "/locks/x", "waiting") == 1);
+        if is_granted {
+            guard.release().wait().unwrap();
+            drop(dropped);
+        } else {
+            drop(dropped);
+            until("it does not wait", || shown(&client, "/locks/x", "waiting") == 0);
+        }
+    }
+    client.lock("x").acquire().timeout(LONG).wait().unwrap().release().wait().unwrap();
+}
+
+#[test]
 fn semaphores() {
     let server = Running::start();
     let client = server.client();

@@ -78,6 +78,34 @@ fn a_request_that_is_dropped_is_cancelled() {
     assert_eq!((&*release.path, release.header("fence")), ("/locks/x", Some("9")));
 }
 
+/// Also in somebody else's session, which would hold it for ever, or for the connection.
+#[test]
+fn what_a_raw_request_was_granted_too_late_is_given_back() {
+    for session in [Some("theirs"), None] {
+        let script = Script::new();
+        let (client, mut server) = connected(&script);
+        let mut request = client.request("acquire", "/locks/x");
+        if let Some(session) = session {
+            request = request.header("session", session);
+        }
+        let mut acquiring = request.send();
+        assert!(poll_once(&mut acquiring).is_pending());
+        let asked = server.expect("acquire");
+        drop(acquiring);
+        let cancel = server.expect("CANCEL");
+        assert_eq!(cancel.header("request"), asked.header("id"));
+        // The client goes away, but not before this is settled.
+        drop(client);
+        grant(&mut server, &asked, "9");
+        server.answer(&cancel, 404, &[], None);
+        let release = server.expect("RELEASE");
+        assert_eq!((&*release.path, release.header("fence")), ("/locks/x", Some("9")));
+        assert_eq!(release.header("session"), session);
+        server.answer(&release, 200, &[], None);
+        assert!(server.next().is_none());
+    }
+}
+
 #[test]
 fn a_grant_that_nobody_claims_is_given_back() {
     let script = Script::new();

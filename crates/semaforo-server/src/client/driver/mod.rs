@@ -224,7 +224,7 @@ impl Driver {
         now: Instant,
     ) {
         let mut asked = Outstanding::new(plan, pledge, deadline, now);
-        if self.closing.is_some() && asked.plan.mode != Mode::Again {
+        if self.closing.is_some() && !asked.has_to_be_done() {
             return asked.fail(Error::Disconnected);
         }
         if let Some(session) = asked.session {
@@ -243,28 +243,27 @@ impl Driver {
 
     fn withdraw(&mut self, number: u64, now: Instant) {
         let Some(asked) = self.outstanding.get_mut(&number) else { return };
-        match asked.plan.mode {
-            Mode::Again => {}
-            Mode::Safe if asked.is_abandoned => {}
-            Mode::Safe if asked.sendings > 0 => {
-                asked.is_abandoned = true;
-                if asked.sent.is_some() {
-                    let (session, seq) = (asked.session, asked.seq);
-                    let session = session.and_then(|session| self.sessions.get(session));
-                    let id = session.and_then(|session| session.id().map(str::to_owned));
-                    if let (Some(id), Some(seq)) = (id, seq) {
-                        let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
-                        self.errand(Errand::Cancel, "CANCEL", "", headers, now);
-                    }
-                }
-            }
-            Mode::Safe | Mode::Free | Mode::Once => {
-                if asked.sent.is_some() && asked.plan.waits {
-                    let headers = [("request", Value::Number(number))];
-                    self.errand(Errand::Cancel, "CANCEL", "", headers, now);
-                }
-                self.forget(number);
-            }
+        if asked.is_abandoned || asked.plan.mode == Mode::Again {
+            return;
+        }
+        let (session, seq, was_sent) = (asked.session, asked.seq, asked.sent.is_some());
+        // Others are answered at once.
+        let may_wait = asked.plan.waits || asked.plan.mode != Mode::Free;
+        asked.is_abandoned = asked.outlives_its_caller();
+        if !asked.is_abandoned {
+            self.forget(number);
+        }
+        if !was_sent || !may_wait {
+            return;
+        }
+        let session = session.and_then(|session| self.sessions.get(session));
+        let id = session.and_then(|session| session.id().map(str::to_owned));
+        if let (Some(id), Some(seq)) = (id, seq) {
+            let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
+            self.errand(Errand::Cancel, "CANCEL", "", headers, now);
+        } else {
+            let headers = [("request", Value::Number(number))];
+            self.errand(Errand::Cancel, "CANCEL", "", headers, now);
         }
     }
 
@@ -413,7 +412,7 @@ impl Driver {
             let waiting: Vec<u64> = self.outstanding.keys().copied().collect();
             for number in waiting {
                 if let Some(asked) = self.outstanding.get_mut(&number)
-                    && asked.plan.mode != Mode::Again
+                    && !asked.has_to_be_done()
                 {
                     asked.fail(Error::Disconnected);
                     self.withdraw(number, now);

@@ -150,6 +150,22 @@ impl Outstanding {
             && RENEWING.iter().any(|other| method.eq_ignore_ascii_case(other))
     }
 
+    /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it may be done, or
+    /// granted something.
+    pub(super) fn outlives_its_caller(&self) -> bool {
+        match self.plan.mode {
+            Mode::Again => true,
+            Mode::Safe => self.sendings > 0,
+            Mode::Once => self.sent.is_some() && self.plan.undo != Undo::Nothing,
+            Mode::Free => false,
+        }
+    }
+
+    /// Whether it only gives back, for nobody, or ends what is held.
+    pub(super) const fn has_to_be_done(&self) -> bool {
+        matches!(self.plan.mode, Mode::Again) || (!self.pledge.is_open() && !self.is_abandoned)
+    }
+
     /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.
     pub(super) fn answer(mut self, mut reply: Reply, session: Option<&Session>) -> Option<Granted> {
         if self.plan.mode == Mode::Again && self.sendings > 1 && reply.status == 410 {
@@ -157,7 +173,11 @@ impl Outstanding {
             reply.status = 200;
         }
         let lease = session.map(|session| Arc::clone(&session.lease));
-        let granted = Granted { reply, path: self.plan.path, undo: self.plan.undo, lease };
+        let Plan { path, undo, headers: mut credentials, .. } = self.plan;
+        credentials.retain(|(name, _)| {
+            ["session", "token"].iter().any(|other| name.eq_ignore_ascii_case(other))
+        });
+        let granted = Granted { reply, path, undo, lease, credentials };
         match self.pledge.keep(Ok(granted)) {
             Err(Ok(granted)) => Some(granted),
             _ => None,

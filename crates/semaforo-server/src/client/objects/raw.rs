@@ -12,8 +12,9 @@ use crate::client::{Error, Reply};
 /// A request in the protocol's own words. [`send`](Self::send) makes it a request to be awaited or
 /// waited on.
 ///
-/// It belongs to the connection, or, with [`in_session`](Self::in_session), to the client's session.
-/// Holds that it is granted are for the caller to release, with another of these.
+/// It belongs to the connection, or, with [`in_session`](Self::in_session), to the client's session, or
+/// to the one in its header `session`. Holds that it is granted are for the caller to release, with
+/// another of these; one that was acquired and not claimed is released.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is sent, and awaited or waited on"]
 pub struct Raw {
@@ -24,11 +25,16 @@ pub struct Raw {
 
 impl Raw {
     pub(in crate::client) fn new(handle: &Arc<Handle>, method: String, path: String) -> Self {
-        let plan = Plan::new(method, path, Mode::Once);
+        let is_acquiring = method.eq_ignore_ascii_case("ACQUIRE");
+        let mut plan = Plan::new(method, path, Mode::Once);
+        if is_acquiring {
+            plan.undo = Undo::Release;
+        }
         Self { handle: Arc::clone(handle), plan, timeout: None }
     }
 
-    /// Adds a header. `id`, `session`, `seq` and `acked` are the client's own affair.
+    /// Adds a header. `id`, `seq`, `acked` and, [in the client's session](Self::in_session), `session`
+    /// are the client's own affair.
     pub fn header(mut self, name: impl Into<String>, value: impl ToString) -> Self {
         self.plan = self.plan.header(name.into(), value);
         self
@@ -51,9 +57,6 @@ impl Raw {
     /// Otherwise it fails then.
     pub fn in_session(mut self) -> Self {
         self.plan.mode = Mode::Safe;
-        if self.plan.method.eq_ignore_ascii_case("ACQUIRE") {
-            self.plan.undo = Undo::Release;
-        }
         self
     }
 
