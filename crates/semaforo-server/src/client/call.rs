@@ -17,8 +17,8 @@ use super::slot::{Granted, Outcome, Pledge, Slot};
 /// A request to the server: the same shape as the library's own.
 ///
 /// It does nothing until it is awaited, or waited on with [`wait`](Self::wait). It can be bounded
-/// in time and cancelled. Dropping it withdraws it; what it was granted but did not claim is given
-/// back.
+/// in time and cancelled. Dropping it withdraws it; a hold or a message that it was granted but did
+/// not claim is given back. Other things may have been done at that moment, but are not done later.
 ///
 /// When the connection is lost it is repeated on the next one, without being done twice. It ends
 /// with an error if that takes longer than its time limit, the session or the client's patience.
