@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::call::Call;
-use super::driver::{Driver, Settings, Target, WAKE};
+use super::driver::{Driver, Resolve, Settings, Target, WAKE, resolve};
 use super::handle::{Handle, Shared};
 use super::slot::{Pledge, Slot};
 use super::{Client, Error};
@@ -34,6 +34,7 @@ pub struct Connect {
     ttl: Duration,
     label: Option<String>,
     patience: Option<Duration>,
+    resolve: Resolve,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +53,7 @@ impl Connect {
             ttl: Duration::from_secs(30),
             label: None,
             patience: None,
+            resolve,
         }
     }
 
@@ -119,7 +121,7 @@ impl Connect {
             address = format!("{address}:{PORT}");
         }
         let settings = Settings {
-            target: Target { address, tls },
+            target: Target { address, tls, resolve: self.resolve },
             token: self.token,
             ttl: self.ttl,
             label: self.label,
@@ -144,7 +146,7 @@ impl fmt::Debug for Connect {
             .field("ttl", &self.ttl)
             .field("label", &self.label)
             .field("patience", &self.patience)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -216,7 +218,12 @@ fn trusting(file: &Path) -> io::Result<ClientConfig> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicU16, Ordering};
+
     use super::*;
+    use crate::wire::{Limits, Request, Scan, Scanner, write_answer};
 
     #[test]
     fn ports() {
@@ -225,6 +232,61 @@ mod tests {
         }
         for address in ["localhost", "127.0.0.1", "[::1]"] {
             assert!(!has_port(address), "{address}");
+        }
+    }
+
+    /// Names are looked up elsewhere. If that takes long, the server is where it was.
+    #[test]
+    fn a_name_that_is_not_found_again_does_no_harm() {
+        static LOOKED_UP: AtomicU16 = AtomicU16::new(0);
+        fn once(address: &str) -> io::Result<Vec<SocketAddr>> {
+            let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+            match LOOKED_UP.fetch_add(1, Ordering::SeqCst) {
+                0 => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
+                1 => Err(io::Error::other("nobody knows")),
+                _ => loop {
+                    thread::park();
+                },
+            }
+        }
+        fn greet(listener: &TcpListener) -> TcpStream {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut input, mut scanner) = (Vec::new(), Scanner::new());
+            let end = loop {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                input.extend(byte);
+                if let Scan::Frame { end, .. } = scanner.scan(&input, &Limits::default()).unwrap() {
+                    break end;
+                }
+            };
+            let asked = Request::parse(&input[..end]).unwrap();
+            let mut output = Vec::new();
+            write_answer(&mut output, 200, asked.headers.get("id"), [], None);
+            stream.write_all(&output).unwrap();
+            stream
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut connect = Client::connect(format!("server.example:{port}"));
+        connect.resolve = once;
+        let connecting = thread::spawn(move || connect.wait().unwrap());
+        let stream = greet(&listener);
+        let client = connecting.join().unwrap();
+        drop(stream);
+        // It was not found.
+        drop(greet(&listener));
+        // It is being looked for; meanwhile time limits are watched.
+        until_looked_up(&LOOKED_UP, 3);
+        let limited = client.ping().timeout(Duration::from_millis(1)).wait();
+        assert!(matches!(limited, Err(Error::TimedOut)), "{limited:?}");
+        drop(greet(&listener));
+        assert_eq!(LOOKED_UP.load(Ordering::SeqCst), 3);
+    }
+
+    fn until_looked_up(times: &AtomicU16, expected: u16) {
+        while times.load(Ordering::SeqCst) < expected {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -67,9 +67,14 @@ impl Shared {
         };
         drop(refused);
         if is_first {
-            // If it fails, the thread sees the command when it next wakes.
-            let _ = self.waker.wake();
+            self.wake();
         }
+    }
+
+    /// Lets the thread look what there is to do.
+    pub(super) fn wake(&self) {
+        // If it fails, the thread sees it when it next wakes.
+        let _ = self.waker.wake();
     }
 
     /// Everything that has come.

@@ -215,7 +215,7 @@ impl Driver {
         let state = std::mem::replace(&mut self.state, State::Down { retry: now });
         self.state = match state {
             State::Greeting { link, .. } | State::Up(link) => State::Up(link),
-            State::Down { .. } => state,
+            State::Down { .. } | State::Resolving { .. } => state,
         };
         self.pause = SHORTEST_PAUSE;
         if let Some(mut first) = self.first.take() {

@@ -23,6 +23,7 @@ impl Driver {
             State::Greeting { limit, .. } if *limit <= now => {
                 self.disconnect(io::ErrorKind::TimedOut.into(), now);
             }
+            State::Resolving { limit } => self.look_for_addresses(*limit, now),
             State::Up(_) => self.listen(now),
             _ => {}
         }
@@ -133,7 +134,7 @@ impl Driver {
         }
         match &self.state {
             State::Down { retry } => times.push(*retry),
-            State::Greeting { limit, .. } => times.push(*limit),
+            State::Resolving { limit } | State::Greeting { limit, .. } => times.push(*limit),
             State::Up(_) => times.extend(self.silence().map(|(time, _)| time)),
         }
         if !is_up {

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::link::Link;
-use super::{CONNECT_LIMIT, Driver, Errand, LINK, LONGEST_PAUSE, State};
+use super::{CONNECT_LIMIT, Driver, Errand, LINK, LONGEST_PAUSE, RESOLVE_LIMIT, State};
 use crate::client::Error;
 use crate::client::plan::Mode;
 use crate::wire::Value;
@@ -22,15 +25,60 @@ impl Driver {
         }
     }
 
-    /// Begins to connect; the next address if one cannot be.
+    /// Begins to connect, or to find out where to.
     pub(super) fn connect(&mut self, now: Instant) {
-        let addresses = match self.settings.target.resolve() {
-            Ok(addresses) => addresses,
-            Err(error) => return self.disconnect(error, now),
-        };
-        self.try_addresses(addresses, now, None);
+        let target = &self.settings.target;
+        if let Ok(address) = target.address.parse() {
+            return self.try_addresses(vec![address], now, None);
+        }
+        if self.resolving.is_none() {
+            let (sender, receiver) = mpsc::channel();
+            let (resolve, address) = (target.resolve, target.address.clone());
+            let shared = Arc::clone(&self.shared);
+            // This thread has keep-alives to send, and time limits to watch.
+            let thread = thread::Builder::new().name("semaforo resolver".to_owned());
+            let spawned = thread.spawn(move || {
+                let _ = sender.send(resolve(&address));
+                shared.wake();
+            });
+            if let Err(error) = spawned {
+                return self.disconnect(error, now);
+            }
+            self.resolving = Some(receiver);
+        }
+        let limit = if self.addresses.is_empty() { CONNECT_LIMIT } else { RESOLVE_LIMIT };
+        self.state = State::Resolving { limit: now + limit };
     }
 
+    /// Connects, once it is known where to. If that takes too long, or fails, to where it was last.
+    pub(super) fn look_for_addresses(&mut self, limit: Instant, now: Instant) {
+        let Some(resolving) = &self.resolving else { return };
+        let error = match resolving.try_recv() {
+            Ok(Ok(addresses)) => {
+                self.resolving = None;
+                self.addresses.clone_from(&addresses);
+                return self.try_addresses(addresses, now, None);
+            }
+            Ok(Err(error)) => {
+                self.resolving = None;
+                error
+            }
+            Err(TryRecvError::Empty) if now < limit => return,
+            // It goes on, for the next time.
+            Err(TryRecvError::Empty) => {
+                let message =
+                    format!("nobody knows yet where {:?} is", self.settings.target.address);
+                io::Error::new(io::ErrorKind::TimedOut, message)
+            }
+            Err(TryRecvError::Disconnected) => {
+                self.resolving = None;
+                io::ErrorKind::NotFound.into()
+            }
+        };
+        self.try_addresses(self.addresses.clone(), now, Some(error));
+    }
+
+    /// Begins to connect; the next address if one cannot be.
     fn try_addresses(
         &mut self,
         mut addresses: Vec<SocketAddr>,
@@ -67,7 +115,7 @@ impl Driver {
                 link.close(self.poll.registry());
                 self.up_until = now;
             }
-            State::Down { .. } => {}
+            State::Down { .. } | State::Resolving { .. } => {}
         }
         if let Some(mut first) = self.first.take() {
             let _ = first.keep(Err(Error::CannotConnect(error)));

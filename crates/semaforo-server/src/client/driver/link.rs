@@ -25,19 +25,23 @@ pub(in crate::client) struct Target {
     /// `host:port`.
     pub(in crate::client) address: String,
     pub(in crate::client) tls: Option<Arc<ClientConfig>>,
+    /// Finds the addresses of a name, which may take long.
+    pub(in crate::client) resolve: Resolve,
+}
+
+pub(in crate::client) type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
+/// The addresses that the name stands for now, as the system knows them.
+pub(in crate::client) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let addresses: Vec<_> = address.to_socket_addrs()?.collect();
+    if addresses.is_empty() {
+        let message = format!("{address:?} has no address");
+        return Err(io::Error::new(ErrorKind::NotFound, message));
+    }
+    Ok(addresses)
 }
 
 impl Target {
-    /// The addresses that the name stands for now.
-    pub(super) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        let addresses: Vec<_> = self.address.to_socket_addrs()?.collect();
-        if addresses.is_empty() {
-            let message = format!("{:?} has no address", self.address);
-            return Err(io::Error::new(ErrorKind::NotFound, message));
-        }
-        Ok(addresses)
-    }
-
     fn server_name(&self) -> io::Result<ServerName<'static>> {
         let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -16,12 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
 use self::link::Link;
-pub(super) use self::link::Target;
+pub(super) use self::link::{Resolve, Target, resolve};
 use self::outstanding::Outstanding;
 use self::sessions::Sessions;
 use super::Error;
@@ -35,6 +36,8 @@ const LINK: Token = Token(1);
 
 /// A connection has to stand, and the server to have answered, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// So long it may take to find out where the server is, if it is known where it was.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 /// The first pause before connecting again; each one is twice as long as the one before.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -77,6 +80,10 @@ enum State {
     Down {
         retry: Instant,
     },
+    /// Finding out where to connect to.
+    Resolving {
+        limit: Instant,
+    },
     /// Connecting, and greeting; other addresses can be tried.
     Greeting {
         link: Box<Link>,
@@ -93,6 +100,10 @@ pub(super) struct Driver {
     poll: Poll,
     settings: Settings,
     state: State,
+    /// The search for the server's addresses that is under way.
+    resolving: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
+    /// Where it was last.
+    addresses: Vec<SocketAddr>,
     /// When something last came through the connection.
     heard: Instant,
     /// When there was last a connection.
@@ -141,6 +152,8 @@ impl Driver {
             sessions: Sessions::new(settings.ttl),
             settings,
             state: State::Down { retry: now },
+            resolving: None,
+            addresses: Vec::new(),
             heard: now,
             up_until: now,
             pause: SHORTEST_PAUSE,
