@@ -110,6 +110,12 @@ impl Plan {
         self
     }
 
+    /// The value of a header, if it has one of its own.
+    pub(super) fn get(&self, header: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find(|(name, _)| name.eq_ignore_ascii_case(header)).map(|(_, value)| &**value)
+    }
+
     pub(super) fn payload(mut self, payload: impl Into<String>) -> Self {
         self.payload = Some(payload.into());
         self

@@ -90,16 +90,14 @@ impl Outstanding {
         now: Instant,
     ) {
         let mut own = Own { id: number, seq: self.seq, ..Own::default() };
-        if self.plan.waits {
-            if self.is_abandoned {
-                // Only the outcome is wanted, if there is one.
-                own.timeout = Some(0);
-            } else if let Some(deadline) = self.deadline {
-                let left = deadline.saturating_duration_since(now);
-                // Rounded up: nothing may end before its time.
-                let left = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-                own.timeout = Some(left);
-            }
+        if self.is_abandoned {
+            // Only the outcome is wanted, if there is one. Also of a raw request that did not say that it waits.
+            own.timeout = self.plan.get("timeout").is_none().then_some(0);
+        } else if let (true, Some(deadline)) = (self.plan.waits, self.deadline) {
+            let left = deadline.saturating_duration_since(now);
+            // Rounded up: nothing may end before its time.
+            let left = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+            own.timeout = Some(left);
         }
         if let Some(session) = session {
             if let (true, Some(seq)) = (self.is_to_be_cancelled(), self.seq) {
