@@ -119,7 +119,8 @@ fn a_session_that_nobody_hears_of_is_lost_on_both_sides() {
 
     let other = server.client();
     let next = other.lock("x").acquire().timeout(LONG).wait().unwrap();
-    assert!(session.ends() < Instant::now(), "nobody else has it while the session lives");
+    let (ends, now) = (session.ends(), Instant::now());
+    assert!(ends < now, "nobody else has it while the session lives: {:?}", ends - now);
     assert!(guard.is_lost(), "the server must not think so before the client");
     assert!(next.fence() > guard.fence());
     until("the token fires", || lost.is_cancelled());
