@@ -18,11 +18,17 @@ impl Clock {
         Self { base: wall.max(journaled), started: Instant::now() }
     }
 
-    /// What it shows at this instant.
+    /// What it shows at this instant: what is due then.
     #[must_use]
     pub fn at(&self, instant: Instant) -> Millis {
         let elapsed = instant.saturating_duration_since(self.started);
         self.base + Millis::try_from(elapsed.as_millis()).unwrap_or(Millis::MAX / 2)
+    }
+
+    /// What it shows next: time that begins at this instant is counted from there, so that nothing ends early.
+    #[must_use]
+    pub fn after(&self, instant: Instant) -> Millis {
+        self.at(instant) + 1
     }
 
     /// When it shows this time. Not earlier, and at most a millisecond later.
@@ -54,6 +60,8 @@ mod tests {
             let clock = Clock::starting(shown, journaled);
             let time = clock.at(Instant::now());
             assert!(time >= shown.max(journaled));
+            let now = Instant::now();
+            assert!(clock.when(clock.at(now)) <= now && clock.when(clock.after(now)) > now);
             assert!(clock.at(clock.when(time + 10)) >= time + 10);
         }
     }

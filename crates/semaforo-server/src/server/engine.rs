@@ -35,6 +35,7 @@ pub(super) struct Engine {
     journal: Box<dyn Journal>,
     pub(super) out: Output,
     pub(super) clock: Clock,
+    /// The time of what is decided now.
     pub(super) now: Millis,
     /// When the loop was to turn again at the latest.
     planned: Option<Millis>,
@@ -52,7 +53,7 @@ impl Engine {
         clock: Clock,
         unrecorded: bool,
     ) -> Self {
-        let now = clock.at(Instant::now());
+        let now = clock.after(Instant::now());
         Self {
             kernel,
             journal,
@@ -69,7 +70,7 @@ impl Engine {
 
     /// A turn of the loop began at this instant. If it began much later than planned, the process was paused.
     pub(super) fn turn_begins(&mut self, instant: Instant) {
-        let now = self.clock.at(instant).max(self.now);
+        let now = self.clock.after(instant).max(self.now);
         let expected = self.planned.take().unwrap_or(now).max(self.now);
         if now > expected + GAP {
             self.kernel.renew_sessions(now);
@@ -122,9 +123,11 @@ impl Engine {
         self.kernel.undelivered(self.now, parcel, &mut self.out);
     }
 
-    pub(super) fn tick(&mut self) {
+    /// Lets pass what was due when the turn began at this instant. Not what became due meanwhile: a keep-alive may have
+    /// arrived since, and was not read.
+    pub(super) fn tick(&mut self, instant: Instant) {
         self.prepare();
-        self.kernel.tick(self.now, &mut self.out);
+        self.kernel.tick(self.clock.at(instant), &mut self.out);
     }
 
     pub(super) fn stop(&mut self) {

@@ -147,7 +147,7 @@ impl Server {
                 net.watch_signal(signal).map_err(StartError::System)?;
             }
         }
-        let now = clock.at(Instant::now());
+        let now = clock.after(Instant::now());
         let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
         let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
         let first_request = options.first_request;

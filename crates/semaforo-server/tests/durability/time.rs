@@ -1,11 +1,12 @@
-//! The wall clock was moved by an hour, either way, while the server was down.
+//! Time: limits and sessions last as long as they should, whatever the clock and the loop do.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use semaforo_server::journal::MemoryJournal;
+use semaforo_server::journal::{Journal, MemoryJournal, Position};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 
@@ -18,6 +19,7 @@ fn call(stream: &TcpStream, request: &str) -> String {
     line
 }
 
+/// The wall clock was moved by an hour, either way, while the server was down.
 #[test]
 fn limits_and_sessions_last_as_long_as_they_should() {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
@@ -46,4 +48,77 @@ fn limits_and_sessions_last_as_long_as_they_should() {
         assert!(call(&two, r#"{"Method":"SHUTDOWN"}"#).contains("200"));
         running.join().unwrap().unwrap();
     }
+}
+
+/// A journal in which a large message stops the loop, until it is told to go on.
+struct Stopping {
+    journal: MemoryJournal,
+    stopped: Sender<()>,
+    go_on: Receiver<()>,
+}
+
+const LARGE: usize = 30_000;
+
+impl Journal for Stopping {
+    fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position> {
+        self.journal.submit(events, time, urgent)
+    }
+
+    fn submitted(&self) -> Position {
+        self.journal.submitted()
+    }
+
+    fn durable(&mut self) -> io::Result<Position> {
+        self.journal.durable()
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        if bytes > (1 << 20) + LARGE {
+            self.stopped.send(()).unwrap();
+            self.go_on.recv().unwrap();
+        }
+        self.journal.has_room(bytes)
+    }
+
+    fn close(self: Box<Self>, time: u64) -> io::Result<()> {
+        Box::new(self.journal).close(time)
+    }
+}
+
+/// A turn of the loop may take long. What arrives while it lasts, and is still read in it, was sent after it began.
+#[test]
+fn a_session_lives_on_from_when_its_keep_alive_was_sent() {
+    const TTL: Duration = Duration::from_millis(400);
+    let (stopped, has_stopped) = channel();
+    let (goes_on, go_on) = channel();
+    let journal = Box::new(Stopping { journal: MemoryJournal::default(), stopped, go_on });
+    let (options, state) = (Options::default(), State::default());
+    let server =
+        crate::support::Server::run(Server::with_journal(options, state, journal, 0).unwrap());
+    let (mut producer, mut holder, mut other) =
+        (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    let opened = holder.done(&format!("OPEN /sessions ttl={}", TTL.as_millis()));
+    let session = opened.header("session").unwrap().to_owned();
+    holder.done(&format!("ACQUIRE /locks/x session={session}"));
+    other.send("ACQUIRE /locks/x");
+
+    let put = format!("PUT q | \"{}\"", "x".repeat(LARGE));
+    producer.send(&put);
+    has_stopped.recv().unwrap();
+    // In the next turn there is something to read from both of them.
+    producer.send(&put);
+    let keep_alive = crate::support::frame(&format!("KEEPALIVE /sessions session={session}"));
+    let (first, rest) = keep_alive.split_at(10);
+    holder.send_bytes(first);
+    goes_on.send(()).unwrap();
+    has_stopped.recv().unwrap();
+    // The turn lasts.
+    thread::sleep(TTL / 4);
+    let sent = Instant::now();
+    holder.send_bytes(rest);
+    goes_on.send(()).unwrap();
+    assert_eq!(holder.answer().status, 200);
+    assert_eq!(other.answer().status, 200);
+    assert!(sent.elapsed() >= TTL, "{:?}", sent.elapsed());
 }

@@ -172,7 +172,9 @@ impl Service for Desk {
     }
 
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
-        self.engine.turn_begins(net.now());
+        // Not the beginning of the turn: this may have been sent after it, and a client counts its session's time from
+        // there.
+        self.engine.turn_begins(Instant::now());
         let mut used = 0;
         loop {
             let frames = self.frames;
@@ -237,15 +239,15 @@ impl Service for Desk {
     }
 
     fn woken(&mut self, net: &mut Connections) {
-        self.engine.turn_begins(net.now());
         while let Some(word) = self.http.as_ref().and_then(HttpClients::next_word) {
+            self.engine.turn_begins(Instant::now());
             self.hear(net, word);
         }
     }
 
     fn turn_ends(&mut self, net: &mut Connections, now: Instant) -> Option<Instant> {
         self.engine.turn_begins(now);
-        self.engine.tick();
+        self.engine.tick(now);
         self.deliver(net);
         let result = self.release(net).and_then(|all_there| {
             let next = self.engine.turn_ends(now)?;
