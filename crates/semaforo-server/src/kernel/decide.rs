@@ -81,7 +81,9 @@ impl Kernel {
         if let Some(upto) = acked
             && upto > session.acked
         {
-            self.bytes -= session.kept_bytes(upto);
+            let bytes = session.kept_bytes(upto);
+            self.bytes -= bytes;
+            self.kept -= bytes;
             self.emit(&Event::OutcomesAcknowledged { session: place, upto }, out);
         }
         let Retry { seq, digest } = asker.retry?;

@@ -222,7 +222,9 @@ impl Kernel {
         if let Some(check) = session.check {
             self.session_checks.remove(&(check, place));
         }
-        self.bytes -= session.kept_bytes(u64::MAX);
+        let bytes = session.kept_bytes(u64::MAX);
+        self.bytes -= bytes;
+        self.kept -= bytes;
         self.emit(&Event::SessionEnded { place }, out);
         self.pump_all(places, now, out);
     }

@@ -63,7 +63,8 @@ pub struct Limits {
     pub waits: usize,
     /// Messages in one queue.
     pub messages: usize,
-    /// Bytes of messages: in all queues, waiting for space there, and kept with answers.
+    /// Bytes of messages: in all queues, waiting for space there, and kept with answers; and once more so many that are kept
+    /// although they are in a queue as well.
     pub bytes: u64,
 }
 
@@ -97,6 +98,9 @@ pub struct Output {
     pub room: usize,
     /// How many bytes the messages among the answers have.
     pub handed: usize,
+    /// The journal has no space for messages: only those are let through who [add none](Kernel::has_heavy_waits), the others
+    /// are postponed.
+    pub is_starved: bool,
 }
 
 impl Default for Output {
@@ -108,6 +112,7 @@ impl Default for Output {
             unrecorded: false,
             room: usize::MAX,
             handed: 0,
+            is_starved: false,
         }
     }
 }
@@ -116,6 +121,11 @@ impl Output {
     /// Nobody else may be let through.
     fn is_full(&self) -> bool {
         self.events.len().saturating_add(self.handed) >= self.room
+    }
+
+    /// This one may not be let through.
+    fn is_full_for(&self, wait: &Wait) -> bool {
+        self.is_full() || (self.is_starved && wait.is_heavy())
     }
 }
 
@@ -149,6 +159,8 @@ pub struct Kernel {
     /// Queues where somebody could be let through, but there was no room, in the order of their turns.
     postponed: VecDeque<u32>,
     bytes: u64,
+    /// How many of these bytes are kept with answers.
+    kept: u64,
     /// How many wait for something that is journaled with a message.
     heavy: usize,
 }
@@ -187,11 +199,13 @@ impl Kernel {
             due: BTreeSet::new(),
             postponed: VecDeque::new(),
             bytes: 0,
+            kept: 0,
             heavy: 0,
         };
         kernel.renew_sessions(now);
         let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
-        kernel.bytes = kept.sum();
+        kernel.kept = kept.sum();
+        kernel.bytes = kernel.kept;
         let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
         for place in queues {
             if let Ok(messages) = kernel.state.queue_mut(place) {
@@ -411,7 +425,9 @@ impl Kernel {
             && self.state.session(session).is_some_and(|session| seq > session.acked)
         {
             self.emit(&Event::OutcomeKept { session, seq, digest, answer: answer.clone() }, out);
-            self.bytes += answer.payload().map_or(0, |payload| payload.len() as u64);
+            let bytes = answer.payload().map_or(0, |payload| payload.len() as u64);
+            self.bytes += bytes;
+            self.kept += bytes;
         }
     }
 }

@@ -51,21 +51,15 @@ impl Kernel {
     }
 
     fn no_room(&self, messages: &Messages, payload: &[u8]) -> Option<Answer> {
-        if let Some(refusal) = self.no_more_bytes(payload) {
-            return Some(refusal);
+        if self.bytes + payload.len() as u64 > self.limits.bytes {
+            let reason = format!("all queues together have {} bytes", self.limits.bytes);
+            return Some(Answer::error(Status::NoSpace, reason));
         }
         if messages.len() >= self.limits.messages {
             let reason = format!("the queue has {} messages", self.limits.messages);
             return Some(Answer::error(Status::NoSpace, reason));
         }
         None
-    }
-
-    fn no_more_bytes(&self, payload: &[u8]) -> Option<Answer> {
-        (self.bytes + payload.len() as u64 > self.limits.bytes).then(|| {
-            let reason = format!("all queues together have {} bytes", self.limits.bytes);
-            Answer::error(Status::NoSpace, reason)
-        })
     }
 
     /// A message is the queue's from now on.
@@ -183,10 +177,14 @@ impl Kernel {
         }
     }
 
-    /// A message that is out is there twice if it is kept with the answer, too.
+    /// A message that is out is there twice if it is kept with the answer, too. What is kept has a limit of its own: also
+    /// when all queues are full they can be emptied.
     fn no_room_to_keep(&self, messages: &Messages, manual: bool, kept: bool) -> Option<Answer> {
         let message = messages.first().filter(|_| manual && kept)?;
-        self.no_more_bytes(&message.payload)
+        (self.kept + message.payload.len() as u64 > self.limits.bytes).then(|| {
+            let reason = format!("{} bytes are kept with answers", self.kept);
+            Answer::error(Status::NoSpace, reason)
+        })
     }
 
     /// Gives the first message, which there is, to a taker.
@@ -259,10 +257,10 @@ impl Kernel {
             let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
             let Some(key) = taker.or(putter) else { break };
-            if out.is_full() {
+            let Some(wait) = self.waits.get(key) else { break };
+            if out.is_full_for(wait) {
                 return self.postpone(place);
             }
-            let Some(wait) = self.waits.get(key) else { break };
             let answer = match &wait.ask {
                 Ask::Take { manual } => {
                     let (owner, manual, kept) = (wait.owner, *manual, wait.retry.is_some());

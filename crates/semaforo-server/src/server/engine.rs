@@ -19,8 +19,7 @@ const SPARE_ROOM: usize = 1 << 20;
 /// batch is never so large that the journal has no place for it.
 const EARLY: usize = 4 << 20;
 
-/// So much may happen to those who wait because of one command. The last of them may go beyond it, with its message and
-/// that once more in a kept answer; all of it is less than [`EARLY`].
+/// So much may happen to those who wait because of one command.
 const OTHERS: usize = 1 << 20;
 
 /// When there is no space for those who wait, it is looked for again after this time.
@@ -39,6 +38,8 @@ pub(super) struct Engine {
     pub(super) now: Millis,
     /// When the loop was to turn again at the latest.
     planned: Option<Millis>,
+    /// How large a message can be.
+    largest: usize,
     /// Why the journal took a batch in the middle of a turn no more; told at its end.
     failure: Option<io::Error>,
     pub(super) decided: u64,
@@ -52,6 +53,7 @@ impl Engine {
         journal: Box<dyn Journal>,
         clock: Clock,
         unrecorded: bool,
+        largest: usize,
     ) -> Self {
         let now = clock.after(Instant::now());
         Self {
@@ -61,6 +63,7 @@ impl Engine {
             clock,
             now,
             planned: None,
+            largest,
             failure: None,
             decided: 0,
             journaled: 0,
@@ -84,7 +87,7 @@ impl Engine {
         self.prepare();
         let needed = self.out.events.len() + size(&self.kernel, command) + SPARE_ROOM;
         if !self.out.unrecorded
-            && grows(command)
+            && grows(&self.kernel, command)
             && !self.journal.has_room(needed)
             && !self.kernel.has_met(command)
         {
@@ -152,14 +155,15 @@ impl Engine {
             self.failure = self.submit_batch().err();
         }
         self.out.handed = 0;
-        self.out.room = if self.has_room_for_others() { self.out.events.len() + OTHERS } else { 0 };
+        self.out.room = self.out.events.len() + OTHERS;
+        self.out.is_starved = self.is_starved();
     }
 
-    /// Whether those who wait may be let through. On a full disk they have to wait on.
-    fn has_room_for_others(&mut self) -> bool {
-        self.out.unrecorded
-            || !self.kernel.has_heavy_waits()
-            || self.journal.has_room(self.out.events.len() + EARLY + SPARE_ROOM)
+    /// Whether those who wait have to wait on if they need space in the journal.
+    fn is_starved(&mut self) -> bool {
+        // The last of them may go beyond the room, with a message and that once more in a kept answer.
+        let needed = self.out.events.len() + OTHERS + 2 * self.largest + SPARE_ROOM;
+        !self.out.unrecorded && self.kernel.has_heavy_waits() && !self.journal.has_room(needed)
     }
 
     fn submit_batch(&mut self) -> io::Result<()> {
@@ -192,7 +196,7 @@ impl Engine {
         let postponed = self
             .kernel
             .has_postponed()
-            .then(|| if self.has_room_for_others() { instant } else { instant + SPACE_PAUSE });
+            .then(|| if self.is_starved() { instant + SPACE_PAUSE } else { instant });
         Ok([kernel, journal, postponed].into_iter().flatten().min())
     }
 
@@ -227,11 +231,13 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
 
 /// Whether it makes the state larger, so that it has to be refused when there is no space. What makes it smaller must
 /// be possible then.
-fn grows(command: &Command<'_>) -> bool {
+fn grows(kernel: &Kernel, command: &Command<'_>) -> bool {
     match &command.operation {
         Operation::Open { .. } => true,
-        // The message is kept with the answer.
-        Operation::Object { verb: Verb::Take { .. }, .. } => command.retry.is_some(),
+        // The message is kept with the answer, if there is one already.
+        Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {
+            command.retry.is_some() && kernel.first_message(name) > 0
+        }
         Operation::Object { verb, .. } => matches!(
             verb,
             Verb::Create(_)

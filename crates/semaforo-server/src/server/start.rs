@@ -149,7 +149,8 @@ impl Server {
         }
         let now = clock.after(Instant::now());
         let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
-        let engine = Engine::new(kernel, journal, clock, unrecorded.is_some());
+        let largest = options.frames.size;
+        let engine = Engine::new(kernel, journal, clock, unrecorded.is_some(), largest);
         let first_request = options.first_request;
         let mut desk =
             Desk::new(engine, options.frames, options.tokens, first_request, log.clone());

@@ -88,20 +88,25 @@ fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
     world.open(1, 60_000);
     world.done(connection(9), Queue, "q", queue(0));
     let session = connection(1).of(1);
-    world.done(connection(9), Queue, "q", put(&[0; 4]));
-    world.done(connection(9), Queue, "q", put(&[1; 3]));
-    assert_eq!(world.try_(session.seq(1), Queue, "q", BORROW), 507);
-    world.done(session.seq(2), Queue, "q", TAKE);
-    assert_eq!(world.kernel.census().bytes, 7, "it is kept instead of being queued");
-    world.done(session, Queue, "q", BORROW);
-    let waits = world.ask(session.seq(3), Queue, "q", BORROW);
-    let next = world.ask(connection(2), Queue, "q", TAKE);
-    world.done(connection(9), Queue, "q", put(&[2; 3]));
-    assert_eq!(world.statuses(&[waits, next]), [507, 200]);
-    world.command(session.acked(2), Operation::Ping);
-    world.done(connection(9), Queue, "q", put(&[3; 3]));
+    world.done(connection(9), Queue, "q", put(&[0; 6]));
+    world.done(connection(9), Queue, "q", put(&[1; 4]));
+    // The server is full, and can be emptied.
+    assert_eq!(world.try_(connection(9), Queue, "q", put(&[2; 1])), 507);
+    world.done(session.seq(1), Queue, "q", BORROW);
+    assert_eq!(world.kernel.census().bytes, 16, "it is out, and kept");
+    // But not for ever without a word about what has arrived.
+    world.done(session, Queue, "q", Verb::Return { message: 1, delay: 0 });
+    assert_eq!(world.try_(session.seq(2), Queue, "q", BORROW), 507);
+    world.command(session.acked(1), Operation::Ping);
+    world.done(session.seq(2), Queue, "q", BORROW);
     world.done(session.seq(3), Queue, "q", BORROW);
-    assert_eq!(world.kernel.census().bytes, 9);
+    assert_eq!(world.kernel.census().bytes, 20);
+    let waits = world.ask(session.seq(4), Queue, "q", BORROW);
+    let next = world.ask(connection(2), Queue, "q", TAKE);
+    world.done(session, Queue, "q", Verb::Return { message: 2, delay: 0 });
+    assert_eq!(world.statuses(&[waits, next]), [507, 200]);
+    world.command(session.acked(3), Operation::Ping);
+    assert_eq!(world.kernel.census().bytes, 6);
 }
 
 #[test]

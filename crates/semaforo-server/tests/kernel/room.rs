@@ -309,3 +309,30 @@ proptest! {
         prop_assert_eq!(dump(small.kernel.state()), dump(large.kernel.state()));
     }
 }
+
+/// A journal without space holds up only those who would add a message to it.
+#[test]
+fn who_adds_nothing_is_not_held_up_by_a_full_disk() {
+    let mut world = World::default();
+    world.open(1, 60_000);
+    for name in ["a", "b"] {
+        world.done(connection(9), Queue, name, queue(1));
+    }
+    world.is_starved = true;
+    let kept = world.ask(connection(1).of(1).seq(1), Queue, "a", TAKE);
+    let plain = [2, 3].map(|at| world.ask(connection(at), Queue, "b", TAKE));
+    for name in ["a", "b"] {
+        world.done(connection(9), Queue, name, put(b"m"));
+    }
+    assert!(world.kernel.has_postponed());
+    assert_eq!(world.statuses(&plain[..1]), [200]);
+    world.done(connection(9), Queue, "b", put(b"n"));
+    assert_eq!(world.statuses(&plain), [200, 200]);
+    let late = world.ask(connection(4), Queue, "a", TAKE);
+    world.pass(0);
+    assert_eq!(world.statuses(&[kept, late]), [0, 0], "nobody overtakes");
+    world.is_starved = false;
+    world.pass(0);
+    assert_eq!(world.statuses(&[kept, late]), [200, 0]);
+    assert!(!world.kernel.has_postponed());
+}

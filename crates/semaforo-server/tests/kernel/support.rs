@@ -71,6 +71,8 @@ pub(crate) struct World {
     pub(crate) closed: Vec<Request>,
     /// How much each step may add by letting others through.
     pub(crate) room: usize,
+    /// Whether the journal has no space for messages.
+    pub(crate) is_starved: bool,
     /// How much the last step added: bytes of events, and of messages handed over.
     pub(crate) added: usize,
     keys: BTreeMap<Request, (WaitKey, Origin)>,
@@ -99,6 +101,7 @@ impl World {
             order: Vec::new(),
             closed: Vec::new(),
             room: usize::MAX,
+            is_starved: false,
             added: 0,
             keys: BTreeMap::new(),
             fold,
@@ -131,7 +134,7 @@ impl World {
             timeout: caller.timeout,
             operation,
         };
-        let mut out = Output { room: self.room, ..Output::default() };
+        let mut out = self.output();
         match self.kernel.decide(self.time, origin, &command, &mut out) {
             Reply::Answer(answer) => self.answered(request, answer),
             Reply::Waits(key) => drop(self.keys.insert(request, (key, origin))),
@@ -210,8 +213,12 @@ impl World {
         assert_eq!(live, folded, "the fold differs from the kernel's state");
     }
 
+    fn output(&self) -> Output {
+        Output { room: self.room, is_starved: self.is_starved, ..Output::default() }
+    }
+
     fn step<T>(&mut self, step: impl FnOnce(&mut Kernel, Millis, &mut Output) -> T) -> T {
-        let mut out = Output { room: self.room, ..Output::default() };
+        let mut out = self.output();
         let result = step(&mut self.kernel, self.time, &mut out);
         self.take(out);
         result

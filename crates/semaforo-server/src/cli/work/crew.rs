@@ -98,6 +98,10 @@ impl Crew {
                     idle = idle.map(|idle| idle.max(BREATH));
                 }
                 Err(Error::TimedOut) => return Ok(None),
+                // The server has no space to keep it in. Others make some.
+                Err(Error::Refused { status: 507, .. }) => {
+                    let _ = self.stop.token().cancelled().timeout(BREATH).wait();
+                }
                 Err(error) => return Err(anyhow!(error).context("cannot take a message")),
             }
         }

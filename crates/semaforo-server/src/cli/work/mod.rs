@@ -246,8 +246,13 @@ impl Watch {
         if !std::mem::replace(&mut self.lost, true) {
             say(text);
             self.crew.terminate();
-            self.kill_at = Some(self.kill_at.map_or(kill_at, |before| before.min(kill_at)));
+            self.kill_by(kill_at);
         }
+    }
+
+    /// The commands are killed then, or earlier if that was said before.
+    fn kill_by(&mut self, time: Instant) {
+        self.kill_at = Some(self.kill_at.map_or(time, |before| before.min(time)));
     }
 
     fn signalled(&mut self) {
@@ -256,7 +261,7 @@ impl Watch {
             1 => self.crew.stop(),
             2 => {
                 self.crew.terminate();
-                self.kill_at = Some(Instant::now() + self.orders.grace);
+                self.kill_by(Instant::now() + self.orders.grace);
             }
             _ => self.crew.kill(),
         }
