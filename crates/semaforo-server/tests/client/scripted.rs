@@ -56,7 +56,7 @@ fn a_lock_is_acquired_and_released() {
     assert_eq!(asked.header("session"), Some("s1"));
     server.answer(&asked, 200, &[], None);
     closing.wait().unwrap();
-    assert!(server.next().is_none());
+    assert!(server.next().is_none() && !server.is_reset);
 }
 
 #[test]
@@ -382,6 +382,10 @@ fn a_connection_that_is_dead_without_a_word_is_given_up() {
     let first = server.expect("WAIT");
     assert_eq!(server.next().unwrap().method, "PING");
     assert!(server.next().is_none(), "it has hung up");
+    assert!(
+        server.is_reset,
+        "what is still on its way comes with the next connection, and only there"
+    );
     drop(server);
     let mut server = script.greet();
     let second = server.expect("WAIT");

@@ -1,6 +1,6 @@
 //! A server that does what the test says, one request at a time.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use semaforo_server::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
@@ -18,6 +18,8 @@ pub struct Conversation {
     stream: TcpStream,
     scanner: Scanner,
     input: Vec<u8>,
+    /// The client has hung up, and taken back what had not arrived.
+    pub is_reset: bool,
 }
 
 /// A request of the client.
@@ -49,7 +51,7 @@ impl Script {
     pub fn accept(&self) -> Conversation {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
-        Conversation { stream, scanner: Scanner::new(), input: Vec::new() }
+        Conversation { stream, scanner: Scanner::new(), input: Vec::new(), is_reset: false }
     }
 
     /// Accepts, and answers the greeting.
@@ -90,6 +92,10 @@ impl Conversation {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(count) => self.input.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                    self.is_reset = true;
+                    return None;
+                }
                 Err(error) => panic!("the client is silent: {error}"),
             }
         }
@@ -125,7 +131,12 @@ impl Conversation {
         let headers = headers.iter().map(|(name, value)| (*name, Value::Text(value)));
         let payload = payload.map(str::as_bytes);
         write_answer(&mut output, status, asked.header("id"), headers, payload);
-        self.stream.write_all(&output).unwrap();
+        match self.stream.write_all(&output) {
+            // It is seen when there is nothing more to read, either.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
+            written => written.unwrap(),
+        }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

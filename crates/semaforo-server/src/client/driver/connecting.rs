@@ -106,13 +106,13 @@ impl Driver {
         self.on_trial = None;
         match std::mem::replace(&mut self.state, State::Down { retry: now }) {
             State::Greeting { link, others, .. } => {
-                link.close(self.poll.registry());
+                link.give_up(self.poll.registry());
                 if !others.is_empty() {
                     return self.try_addresses(others, now, Some(error));
                 }
             }
             State::Up(link) => {
-                link.close(self.poll.registry());
+                link.give_up(self.poll.registry());
                 self.up_until = now;
             }
             State::Down { .. } | State::Resolving { .. } => {}

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -95,11 +96,19 @@ impl Link {
         })
     }
 
+    /// Closes it. What was written still arrives.
     pub(super) fn close(mut self, registry: &Registry) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             let _ = tls.write_tls(&mut self.stream);
         }
+        let _ = registry.deregister(&mut self.stream);
+    }
+
+    /// Closes it, and what has not arrived yet never will: it is asked again elsewhere, or its caller was told
+    /// that it is not done, and no copy of it may come later.
+    pub(super) fn give_up(mut self, registry: &Registry) {
+        let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
         let _ = registry.deregister(&mut self.stream);
     }
 
