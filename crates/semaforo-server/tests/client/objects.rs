@@ -319,11 +319,9 @@ fn refused_beside_others(client: &Client, payloads: &[(&str, u16, &str)]) {
 fn what_no_server_can_read_is_refused_before_it_is_sent() {
     let server = Running::start();
     let client = server.client();
-    let large = format!("\"{}\"", "x".repeat(2 << 20));
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let payloads = [
         ("hello", 400, "the payload: malformed JSON at byte 0"),
-        (&*large, 413, "larger than the limit of 1048576 bytes"),
         (&*deep, 413, "nested deeper than the limit of 64"),
     ];
     refused_beside_others(&client, &payloads);
@@ -334,13 +332,33 @@ fn what_no_server_can_read_is_refused_before_it_is_sent() {
     client.echo(&deep[1..62 * 2 + 1]).wait().unwrap();
 }
 
-/// The client does not know how little a server takes.
+fn text(length: usize) -> String {
+    format!("\"{}\"", "x".repeat(length))
+}
+
+/// The client does not know how much a server takes.
+#[test]
+fn what_another_server_could_read_is_for_the_server_to_refuse() {
+    let server = Running::start();
+    let large = text(2 << 20);
+    let payloads = [(&*large, 413, "larger than the limit of 1048576 bytes")];
+    refused_beside_others(&server.client(), &payloads);
+
+    let frames = Limits { size: 8 << 20, ..Limits::default() };
+    let server = Running::with(Options { frames, ..Options::default() }, None);
+    let jobs = server.client().queue("jobs");
+    jobs.create(0).wait().unwrap();
+    jobs.put(&*large).timeout(LONG).wait().unwrap();
+    assert!(jobs.take().timeout(LONG).wait().unwrap().payload == large);
+}
+
+/// Nor how little.
 #[test]
 fn what_this_server_cannot_read_is_found_out() {
     let frames = Limits { size: 1000, depth: 4 };
     let server = Running::with(Options { frames, ..Options::default() }, None);
     let client = server.client();
-    let large = format!("\"{}\"", "x".repeat(300_000));
+    let large = text(300_000);
     let payloads = [
         (&*large, 413, "larger than the limit of 1000 bytes"),
         ("[[[[]]]]", 413, "nested deeper than the limit of 4"),
@@ -495,7 +513,7 @@ fn through_tls_with_a_token() {
     assert!(matches!(refused, Err(Error::Refused { status: 401, .. })), "{refused:?}");
 
     let client = Arc::new(connect.token(secret).wait().unwrap());
-    let text = format!("\"{}\"", "x".repeat(300_000));
+    let text = text(300_000);
     assert!(client.echo(&*text).wait().unwrap().contains(&text));
     client.lock("x").acquire().wait().unwrap().release().wait().unwrap();
     client.request("SHUTDOWN", "/").wait().unwrap();

@@ -12,8 +12,9 @@ use rustls::{ClientConfig, ClientConnection};
 
 use crate::wire::{Limits, Scan, Scanner};
 
-/// Answers can be larger than requests: lists are.
-const LIMITS: Limits = Limits { size: 64 << 20, depth: Limits::DEPTH };
+/// What is read of an answer. It can be larger than a request: lists are.
+pub(in crate::client) const LIMITS: Limits =
+    Limits { size: crate::net::limits::INPUT, depth: Limits::DEPTH };
 
 /// What is kept of a buffer that was large once.
 const KEPT: usize = 64 << 10;

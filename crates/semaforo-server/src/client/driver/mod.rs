@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token};
 
 use self::link::Link;
-pub(super) use self::link::{Resolve, Target, resolve};
+pub(super) use self::link::{LIMITS, Resolve, Target, resolve};
 use self::outstanding::Outstanding;
 use self::sessions::Sessions;
 use super::Error;
