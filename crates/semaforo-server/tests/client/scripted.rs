@@ -490,6 +490,45 @@ fn nonsense_ends_the_connection_not_the_request() {
     }
 }
 
+/// What the server says, without a word on which request it means, before it hangs up.
+const TOO_LARGE: &[u8] = b"{\"Status\":413,\"Payload\":{\"error\":\"too large\"}}\n";
+
+/// Nobody else is taken for it.
+#[test]
+fn what_could_not_be_read_may_have_been_forgotten() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut dropped = client.request("NEWS", "/first").send();
+    assert!(poll_once(&mut dropped).is_pending());
+    assert_eq!(server.expect("NEWS").path, "/first");
+    drop(dropped);
+    server.expect("CANCEL");
+    let second = client.request("NEWS", "/second");
+    let asking = thread::spawn(move || second.wait());
+    assert_eq!(server.expect("NEWS").path, "/second");
+    server.send(TOO_LARGE);
+    let failed = asking.join().unwrap();
+    assert!(matches!(failed, Err(Error::Disconnected)), "{failed:?}");
+    drop(server);
+
+    let mut server = script.greet();
+    let mut dropped = client.latch("x").wait();
+    assert!(poll_once(&mut dropped).is_pending());
+    server.expect("WAIT");
+    drop(dropped);
+    server.expect("CANCEL");
+    let acquiring =
+        thread::spawn(move || client.lock("x").acquire().wait().map(|guard| guard.fence()));
+    server.expect("OPEN");
+    server.send(TOO_LARGE);
+    drop(server);
+    let mut server = script.greet();
+    server.open("s1", 30_000);
+    let asked = server.expect("ACQUIRE");
+    grant(&mut server, &asked, "3");
+    assert_eq!(acquiring.join().unwrap().unwrap(), 3);
+}
+
 #[test]
 fn who_cannot_be_reached_or_refuses() {
     let script = Script::new();

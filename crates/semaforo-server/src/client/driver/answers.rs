@@ -108,7 +108,8 @@ impl Driver {
     /// The server could not read something, and so it does not know, or say, what.
     ///
     /// If one request was on trial, that was it. Otherwise it is one of those that were sent after the last that
-    /// the server has read for sure: these are tried one by one on the next connection.
+    /// the server has read for sure: these are tried one by one on the next connection. It may also be one that
+    /// nobody waits for any more; then it does not come back, and nobody else is to blame.
     fn suspect(&mut self, status: u16, message: &str) {
         let refused = || Error::Refused { status, message: message.to_owned() };
         if let Some(number) = self.on_trial.take() {
@@ -121,6 +122,7 @@ impl Driver {
         let unread = unread.filter(|(_, asked)| asked.sent.is_some() && asked.turn > self.has_read);
         let unread: Vec<u64> = unread.map(|(number, _)| *number).collect();
         match &*unread {
+            _ if self.forgotten > self.has_read => self.suspects.extend(unread),
             // Of the client's own, only this has somebody else's words in it.
             [] => {
                 let opening = self.errands.values().filter_map(|(errand, _)| match errand {

@@ -104,6 +104,7 @@ impl Driver {
     pub(super) fn disconnect(&mut self, error: io::Error, now: Instant) {
         self.errands.clear();
         self.on_trial = None;
+        self.forgotten = 0;
         match std::mem::replace(&mut self.state, State::Down { retry: now }) {
             State::Greeting { link, others, .. } => {
                 link.give_up(self.poll.registry());

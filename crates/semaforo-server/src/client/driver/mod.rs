@@ -123,6 +123,8 @@ pub(super) struct Driver {
     turn: u64,
     /// The server has read everything up to this turn: it answered something that was not before it.
     has_read: u64,
+    /// The last turn on this connection of a request that was forgotten before the server had read it for sure.
+    forgotten: u64,
     /// Requests one of which the server could perhaps not read: they are sent one at a time, before all others.
     suspects: BTreeSet<u64>,
     /// The one of them that was sent on this connection, and nothing after it but errands.
@@ -164,6 +166,7 @@ impl Driver {
             errands: BTreeMap::new(),
             turn: 0,
             has_read: 0,
+            forgotten: 0,
             suspects: BTreeSet::new(),
             on_trial: None,
             next_own: FIRST_OWN,
@@ -285,6 +288,9 @@ impl Driver {
         self.unsent.remove(&number);
         self.suspects.remove(&number);
         let asked = self.outstanding.remove(&number)?;
+        if asked.sent.is_some() && asked.turn > self.has_read {
+            self.forgotten = self.forgotten.max(asked.turn);
+        }
         if let Some(timer) = asked.timer {
             self.deadlines.remove(&(timer, number));
         }
