@@ -203,7 +203,7 @@ fn what_was_abandoned_meanwhile_is_only_looked_after() {
     abandon(|client| client.lock("x").acquire());
     abandon(|client| client.request("ACQUIRE", "/locks/x").in_session().send());
     abandon(|client| {
-        client.request("ACQUIRE", "/locks/x").header("timeout", 0).in_session().send()
+        client.request("ACQUIRE", "/locks/x").header("Timeout", 60_000).in_session().send()
     });
 }
 

@@ -91,8 +91,10 @@ impl Outstanding {
     ) {
         let mut own = Own { id: number, seq: self.seq, ..Own::default() };
         if self.is_abandoned {
-            // Only the outcome is wanted, if there is one. Also of a raw request that did not say that it waits.
-            own.timeout = self.plan.get("timeout").is_none().then_some(0);
+            // Only the outcome is wanted, if there is one. Also of a raw request that did not say that it waits, or
+            // said so in a header of its own.
+            self.plan.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("timeout"));
+            own.timeout = Some(0);
         } else if let (true, Some(deadline)) = (self.plan.waits, self.deadline) {
             let left = deadline.saturating_duration_since(now);
             // Rounded up: nothing may end before its time.
