@@ -109,7 +109,8 @@ impl Driver {
     ///
     /// If one request was on trial, that was it. Otherwise it is one of those that were sent after the last that
     /// the server has read for sure: these are tried one by one on the next connection. It may also be one that
-    /// nobody waits for any more; then it does not come back, and nobody else is to blame.
+    /// nobody waits for any more; then it does not come back, and nobody else is to blame. What gives back has
+    /// nothing in it that the server has not read before.
     fn suspect(&mut self, status: u16, message: &str) {
         let refused = || Error::Refused { status, message: message.to_owned() };
         if let Some(number) = self.on_trial.take() {
@@ -119,7 +120,9 @@ impl Driver {
             return;
         }
         let unread = self.outstanding.iter();
-        let unread = unread.filter(|(_, asked)| asked.sent.is_some() && asked.turn > self.has_read);
+        let unread = unread.filter(|(_, asked)| {
+            asked.sent.is_some() && asked.turn > self.has_read && asked.plan.mode != Mode::Again
+        });
         let unread: Vec<u64> = unread.map(|(number, _)| *number).collect();
         match &*unread {
             _ if self.forgotten > self.has_read => self.suspects.extend(unread),

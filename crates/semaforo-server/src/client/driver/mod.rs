@@ -44,6 +44,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// After so long without a word, while one is expected, the server is asked for one; after so long again without it
 /// the connection is dead. Shorter if the time to live is.
 const SILENCE: Duration = Duration::from_secs(10);
+/// After so many requests that are sent again the server is asked for a word, which says that it has read them.
+const REPEATED: usize = 32;
 /// The answer to a request whose time is up has this time to arrive, while the connection stands.
 const GRACE: Duration = Duration::from_secs(1);
 /// What is to be given back when the client is dropped has this time to get there.
@@ -125,9 +127,10 @@ pub(super) struct Driver {
     has_read: u64,
     /// The last turn on this connection of a request that was forgotten before the server had read it for sure.
     forgotten: u64,
-    /// Requests one of which the server could perhaps not read: they are sent one at a time, before all others.
+    /// Requests one of which the server could perhaps not read: they are sent one at a time, before all others but
+    /// those that give back.
     suspects: BTreeSet<u64>,
-    /// The one of them that was sent on this connection, and nothing after it but errands.
+    /// The one of them that was sent on this connection, and nothing after it but errands and what gives back.
     on_trial: Option<u64>,
     /// What gives back has numbers of its own, above all others.
     next_own: u64,
@@ -330,20 +333,20 @@ impl Driver {
         if !matches!(self.state, State::Up(_)) {
             return;
         }
-        if self.on_trial.is_some() {
-            return;
-        }
-        if let Some(number) = self.suspects.first().copied() {
-            if self.send(number, now) {
+        if self.on_trial.is_some() || !self.suspects.is_empty() {
+            // The server can read this, and others wait for it.
+            self.send_unsent(|asked| asked.plan.mode == Mode::Again, now);
+            if self.on_trial.is_none()
+                && let Some(number) = self.suspects.first().copied()
+                && self.send(number, now)
+            {
                 self.unsent.remove(&number);
                 self.on_trial = Some(number);
                 self.errand(Errand::Trial, "PING", "", [], now);
             }
             return;
         }
-        let mut unsent = std::mem::take(&mut self.unsent);
-        unsent.retain(|number| !self.send(*number, now));
-        self.unsent.append(&mut unsent);
+        self.send_unsent(|_| true, now);
         while let Some(session) = self.sessions.remove_unused() {
             if let Some(id) = session.id() {
                 self.errand(
@@ -355,6 +358,24 @@ impl Driver {
                 );
             }
         }
+    }
+
+    fn send_unsent(&mut self, is_meant: impl Fn(&Outstanding) -> bool, now: Instant) {
+        let mut repeated = 0;
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.retain(|number| {
+            let asked = self.outstanding.get(number);
+            let was_sent = asked.is_some_and(|asked| asked.sendings > 0);
+            if !asked.is_none_or(&is_meant) || !self.send(*number, now) {
+                return true;
+            }
+            repeated += usize::from(was_sent);
+            if was_sent && repeated.is_multiple_of(REPEATED) {
+                self.errand(Errand::Ping, "PING", "", [], now);
+            }
+            false
+        });
+        self.unsent.append(&mut unsent);
     }
 
     /// Sends a request; false if it has to wait for its session.
