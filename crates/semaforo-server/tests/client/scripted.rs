@@ -298,6 +298,25 @@ fn a_raw_request_is_not_asked_again() {
     assert!(matches!(asking.join().unwrap(), Err(Error::Disconnected)));
 }
 
+/// The server says so also to those who wait when it closes a connection.
+#[test]
+fn what_has_no_time_limit_does_not_time_out() {
+    let script = Script::new();
+    let (client, mut server) = connected(&script);
+    let mut ask = |timeout: Option<u64>| {
+        let mut request = client.request("ACQUIRE", "/locks/x");
+        if let Some(timeout) = timeout {
+            request = request.header("timeout", timeout);
+        }
+        let asking = thread::spawn(move || request.wait().map(drop));
+        let asked = server.expect("ACQUIRE");
+        server.answer(&asked, 204, &[], None);
+        asking.join().unwrap()
+    };
+    assert!(matches!(ask(Some(5)), Err(Error::TimedOut)));
+    assert!(matches!(ask(None), Err(Error::Disconnected)));
+}
+
 #[test]
 fn time_runs_out_without_a_connection() {
     let script = Script::new();

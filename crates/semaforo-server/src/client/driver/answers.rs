@@ -80,6 +80,12 @@ impl Driver {
         }
         if answer.status == 204 && asked.is_told_too_early(now) {
             // The server is about to close the connection, because of something else. Nothing has happened.
+            if asked.plan.mode == Mode::Once {
+                if let Some(mut asked) = self.forget(number) {
+                    asked.fail(Error::Disconnected);
+                }
+                return Ok(());
+            }
             asked.sent = None;
             self.unsent.insert(number);
             return Ok(());

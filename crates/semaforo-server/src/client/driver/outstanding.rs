@@ -140,7 +140,15 @@ impl Outstanding {
 
     /// Whether 204 is no outcome: its time is not over, and nobody has withdrawn it.
     pub(super) fn is_told_too_early(&self, now: Instant) -> bool {
-        self.plan.mode == Mode::Free && self.deadline.is_none_or(|deadline| now < deadline)
+        match self.plan.mode {
+            Mode::Free => self.deadline.is_none_or(|deadline| now < deadline),
+            // It may have a time limit that only the server knows, or a number by which others can withdraw it.
+            Mode::Once => {
+                let mut own = ["timeout", "seq"].iter();
+                self.deadline.is_none() && own.all(|name| self.plan.get(name).is_none())
+            }
+            Mode::Again | Mode::Safe => false,
+        }
     }
 
     /// Whether an answer of this status means that the server has renewed the session.
