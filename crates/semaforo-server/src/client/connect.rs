@@ -235,18 +235,33 @@ mod tests {
         }
     }
 
-    /// Names are looked up elsewhere. If that takes long, the server is where it was.
+    /// Names are looked up elsewhere. If that takes long, the server is where it was; and what was found when it
+    /// was not needed any more is not used later.
     #[test]
     fn a_name_that_is_not_found_again_does_no_harm() {
+        /// Says when its thread is over, and so has told what it has found.
+        struct Over;
+        impl Drop for Over {
+            fn drop(&mut self) {
+                SLOW_IS_OVER.store(1, Ordering::SeqCst);
+            }
+        }
+        thread_local! {
+            static OVER: Over = const { Over };
+        }
         static LOOKED_UP: AtomicU16 = AtomicU16::new(0);
-        fn once(address: &str) -> io::Result<Vec<SocketAddr>> {
+        static OLD_PORT: AtomicU16 = AtomicU16::new(0);
+        static SLOW_IS_OVER: AtomicU16 = AtomicU16::new(0);
+        fn seldom(address: &str) -> io::Result<Vec<SocketAddr>> {
+            let local = |port| Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]);
             let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
             match LOOKED_UP.fetch_add(1, Ordering::SeqCst) {
-                0 => Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
                 1 => Err(io::Error::other("nobody knows")),
-                _ => loop {
-                    thread::park();
-                },
+                2 => {
+                    OVER.with(|_| until_at_least(&OLD_PORT, 1));
+                    local(OLD_PORT.load(Ordering::SeqCst))
+                }
+                _ => local(port),
             }
         }
         fn greet(listener: &TcpListener) -> TcpStream {
@@ -269,7 +284,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut connect = Client::connect(format!("server.example:{port}"));
-        connect.resolve = once;
+        connect.resolve = seldom;
         let connecting = thread::spawn(move || connect.wait().unwrap());
         let stream = greet(&listener);
         let client = connecting.join().unwrap();
@@ -277,15 +292,23 @@ mod tests {
         // It was not found.
         drop(greet(&listener));
         // It is being looked for; meanwhile time limits are watched.
-        until_looked_up(&LOOKED_UP, 3);
+        until_at_least(&LOOKED_UP, 3);
         let limited = client.ping().timeout(Duration::from_millis(1)).wait();
         assert!(matches!(limited, Err(Error::TimedOut)), "{limited:?}");
-        drop(greet(&listener));
+        let stream = greet(&listener);
         assert_eq!(LOOKED_UP.load(Ordering::SeqCst), 3);
+        // At last it is found, where it was then.
+        let old = TcpListener::bind("127.0.0.1:0").unwrap();
+        old.set_nonblocking(true).unwrap();
+        OLD_PORT.store(old.local_addr().unwrap().port(), Ordering::SeqCst);
+        until_at_least(&SLOW_IS_OVER, 1);
+        drop(stream);
+        drop(greet(&listener));
+        assert_eq!(old.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
-    fn until_looked_up(times: &AtomicU16, expected: u16) {
-        while times.load(Ordering::SeqCst) < expected {
+    fn until_at_least(counter: &AtomicU16, expected: u16) {
+        while counter.load(Ordering::SeqCst) < expected {
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -3,12 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{self, TryRecvError};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::link::Link;
-use super::{CONNECT_LIMIT, Driver, Errand, LINK, LONGEST_PAUSE, RESOLVE_LIMIT, State};
+use super::{
+    CONNECT_LIMIT, Driver, Errand, FIRST_RESOLVE_LIMIT, LINK, LONGEST_PAUSE, RESOLVE_LIMIT, State,
+};
 use crate::client::Error;
 use crate::client::plan::Mode;
 use crate::wire::Value;
@@ -31,6 +33,13 @@ impl Driver {
         if let Ok(address) = target.address.parse() {
             return self.try_addresses(vec![address], now, None);
         }
+        if let Some(Ok(found)) = self.resolving.as_ref().map(Receiver::try_recv) {
+            // Nobody has waited for it any more. Since then the server may have moved.
+            self.resolving = None;
+            if let Ok(addresses) = found {
+                self.addresses = addresses;
+            }
+        }
         if self.resolving.is_none() {
             let (sender, receiver) = mpsc::channel();
             let (resolve, address) = (target.resolve, target.address.clone());
@@ -46,7 +55,7 @@ impl Driver {
             }
             self.resolving = Some(receiver);
         }
-        let limit = if self.addresses.is_empty() { CONNECT_LIMIT } else { RESOLVE_LIMIT };
+        let limit = if self.addresses.is_empty() { FIRST_RESOLVE_LIMIT } else { RESOLVE_LIMIT };
         self.state = State::Resolving { limit: now + limit };
     }
 

@@ -36,7 +36,10 @@ const LINK: Token = Token(1);
 
 /// A connection has to stand, and the server to have answered, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// So long it may take to find out where the server is, if it is known where it was.
+/// So long it may take to find out where the server is. Resolvers wait for 5 s before they ask the next of their
+/// servers, and that one has to have its time, too.
+const FIRST_RESOLVE_LIMIT: Duration = Duration::from_secs(15);
+/// The same, if it is known where the server was.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 /// The first pause before connecting again; each one is twice as long as the one before.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
