@@ -170,9 +170,31 @@ impl Worker {
         }
         shared.end_if_drained();
         if !shared.has_ended() {
-            self.parker.park(None);
+            self.lie();
         }
         !shared.has_ended()
+    }
+
+    /// Lies until it is woken. A spare thread gets up by itself to retire: the one for whom it stood in may have come back
+    /// while it slept, and nobody wakes it for that.
+    fn lie(&self) {
+        if !self.spare {
+            self.parker.park(None);
+            return;
+        }
+        while !self.parker.park(Some(now() + RETIREMENT)) {
+            if self.shared.has_ended() {
+                return;
+            }
+            if self.shared.rest.has_surplus() {
+                return self.shared.rest.get_up(&self.parker);
+            }
+            if MODELLED {
+                // There all time has passed at once.
+                self.parker.park(None);
+                return;
+            }
+        }
     }
 
     /// A spare thread that is not needed any more gives its tasks to others, and rests. False if it is to

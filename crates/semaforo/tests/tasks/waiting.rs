@@ -189,6 +189,30 @@ fn a_producer_and_a_consumer_share_one_worker() {
     });
 }
 
+/// Nothing else happens that could wake it.
+#[test]
+fn a_spare_thread_that_sleeps_when_it_is_not_needed_any_more_retires() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let event = Arc::new(Event::new());
+        let waits = pool.spawn({
+            let event = Arc::clone(&event);
+            move || event.happened().wait()
+        });
+        eventually("it waits", || event.waiters() == 1);
+        pool.spawn(|| ()).wait().unwrap();
+        eventually("the spare thread sleeps", || {
+            let metrics = pool.metrics();
+            (metrics.spares, metrics.sleeping) == (1, 1)
+        });
+        event.set();
+        waits.wait().unwrap();
+        eventually("it retires", || pool.metrics().spares == 0);
+        eventually("it ends", || pool.metrics().threads == 1);
+        assert_eq!(pool.spawn(|| 1).wait().unwrap(), 1);
+    });
+}
+
 #[test]
 fn there_are_no_more_spare_threads_than_waits_nor_than_allowed() {
     const WAITS: usize = 20;
