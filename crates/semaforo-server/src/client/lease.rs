@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 
 use semaforo::{CancelSource, CancelToken};
 
-/// The server counts in these, and from the beginning of the one in which a request arrives: that may be before it was
-/// sent.
-const TICK: Duration = Duration::from_millis(1);
-
 /// What the holds of a session know of it.
 ///
 /// The server counts from the arrival of a request, we from its sending: if we think that the
@@ -45,8 +41,8 @@ impl Lease {
 
     /// A request that was sent then has renewed the session. The first time, it is the one that opened it.
     pub(super) fn renew(&self, sent: Instant, ttl: Duration) {
-        let ends = (sent + ttl).saturating_duration_since(self.began).saturating_sub(TICK);
-        let ends = ends.as_millis() as u64;
+        // Rounded down; the server rounds up.
+        let ends = (sent + ttl).saturating_duration_since(self.began).as_millis() as u64;
         // Only the client's own thread writes.
         let before = self.ends.load(Ordering::Relaxed);
         if before == u64::MAX || before < ends {
@@ -102,8 +98,8 @@ mod tests {
         lease.renew(sent, Duration::from_secs(60));
         assert!(!lease.is_lost());
         let ends = lease.ends().unwrap();
-        assert!(ends <= sent + Duration::from_secs(60) - TICK);
-        assert!(ends >= sent + Duration::from_secs(60) - 2 * TICK);
+        assert!(ends <= sent + Duration::from_secs(60));
+        assert!(ends >= sent + Duration::from_millis(59_999));
         // An answer to something older changes nothing.
         lease.renew(sent.checked_sub(Duration::from_secs(1)).unwrap(), Duration::from_secs(60));
         assert_eq!(lease.ends().unwrap(), ends);
