@@ -2,6 +2,8 @@
 
 #[path = "../client_support/mod.rs"]
 mod client_support;
+mod lifetimes;
 mod objects;
 mod outages;
 mod scripted;
+mod unreadable;

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,14 +12,14 @@ use semaforo::CancelSource;
 use semaforo_server::client::{Call, Client, Error};
 
 /// A client of this script, which has greeted it.
-fn connected(script: &Script) -> (Client, Conversation) {
+pub(crate) fn connected(script: &Script) -> (Client, Conversation) {
     let address = script.address.to_string();
     let client = thread::spawn(move || Client::connect(address).wait().unwrap());
     let conversation = script.greet();
     (client.join().unwrap(), conversation)
 }
 
-fn grant(conversation: &mut Conversation, asked: &Asked, fence: &str) {
+pub(crate) fn grant(conversation: &mut Conversation, asked: &Asked, fence: &str) {
     conversation.answer(asked, 200, &[("fence", fence)], None);
 }
 
@@ -332,134 +331,6 @@ fn time_runs_out_without_a_connection() {
 }
 
 #[test]
-fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
-    let script = Script::new();
-    let address = script.address.to_string();
-    let ttl = Duration::from_millis(600);
-    let client = thread::spawn(move || Client::connect(address).ttl(ttl).wait().unwrap());
-    let mut server = script.greet();
-    let client = client.join().unwrap();
-    let lost = client.session_lost();
-    let (acquiring, waiting) = (client.lock("x").acquire(), client.lock("y").acquire());
-    let acquiring = thread::spawn(move || acquiring.wait().unwrap());
-    server.open("s1", 600);
-    let asked = server.expect("ACQUIRE");
-    grant(&mut server, &asked, "3");
-    let guard = acquiring.join().unwrap();
-    let began = Instant::now();
-    for _ in 0..3 {
-        let keep_alive = server.next().unwrap();
-        assert_eq!((&*keep_alive.method, &*keep_alive.path), ("KEEPALIVE", "/sessions"));
-        assert_eq!(keep_alive.header("session"), Some("s1"));
-        server.answer(&keep_alive, 200, &[("ttl", "600")], None);
-    }
-    assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
-    assert!(!guard.is_lost());
-
-    // Now nobody answers any more.
-    let silent = Instant::now();
-    assert!(matches!(waiting.wait(), Err(Error::SessionLost)));
-    assert!(guard.is_lost());
-    assert!(lost.is_cancelled() && guard.lost().is_cancelled());
-    assert!(silent.elapsed() <= Duration::from_millis(600) + LONG / 10);
-    assert!(!client.session_lost().is_cancelled(), "the next one is not lost");
-    drop(server);
-
-    // The next request has a new session, and the old hold is not given back to anybody.
-    drop(guard);
-    let acquiring = thread::spawn(move || client.lock("x").acquire().wait());
-    let mut server = loop {
-        // Those that the client gave up are still in the queue.
-        let mut server = script.accept();
-        if let Some(asked) = server.next() {
-            server.answer(&asked, 200, &[], None);
-            if server.next().is_some_and(|asked| {
-                let is_opening = asked.method == "OPEN";
-                server.answer(&asked, 200, &[("session", "s2"), ("ttl", "600")], None);
-                is_opening
-            }) {
-                break server;
-            }
-        }
-    };
-    let asked = server.expect("ACQUIRE");
-    assert_eq!((asked.header("session"), asked.header("seq")), (Some("s2"), Some("1")));
-    server.answer(&asked, 410, &[], None);
-    assert!(matches!(acquiring.join().unwrap(), Err(Error::SessionLost)));
-}
-
-/// Without a session there are no keep-alives that would notice.
-#[test]
-fn a_connection_that_is_dead_without_a_word_is_given_up() {
-    let script = Script::new();
-    let address = script.address.to_string();
-    let connect = Client::connect(address).ttl(Duration::from_millis(900)).patience(LONG);
-    let client = thread::spawn(move || connect.wait().unwrap());
-    let mut server = script.greet();
-    let client = client.join().unwrap();
-    let waiting = thread::spawn(move || client.latch("x").wait().wait());
-    let first = server.expect("WAIT");
-    assert_eq!(server.next().unwrap().method, "PING");
-    assert!(server.next().is_none(), "it has hung up");
-    assert!(
-        server.is_reset,
-        "what is still on its way comes with the next connection, and only there"
-    );
-    drop(server);
-    let mut server = script.greet();
-    let second = server.expect("WAIT");
-    assert_eq!(second.path, first.path);
-    server.answer(&second, 200, &[], None);
-    waiting.join().unwrap().unwrap();
-}
-
-/// The server refuses much without looking at the session, and answers some things without one.
-#[test]
-fn what_is_refused_keeps_no_session_alive() {
-    let script = Script::new();
-    let address = script.address.to_string();
-    let ttl = Duration::from_millis(600);
-    let client = thread::spawn(move || Client::connect(address).ttl(ttl).wait().unwrap());
-    let mut server = script.greet();
-    let client = client.join().unwrap();
-    let lock = client.lock("x");
-    let acquiring = thread::spawn(move || lock.acquire().wait().unwrap());
-    server.open("s1", 600);
-    let asked = server.expect("ACQUIRE");
-    grant(&mut server, &asked, "3");
-    let guard = acquiring.join().unwrap();
-    let granted = Instant::now();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let asking = thread::spawn({
-        let is_over = Arc::clone(&is_over);
-        move || {
-            while !is_over.load(Ordering::SeqCst) {
-                let _ = client.queue("jobs").put("1").wait();
-                let _ = client.request("ECHO", "").in_session().wait();
-            }
-        }
-    });
-    let mut keep_alives = 0;
-    while !guard.lost().is_cancelled() {
-        assert!(granted.elapsed() < LONG, "it counts what was refused");
-        let Some(asked) = server.next() else {
-            // Nobody answered the keep-alive. The next connection is as bad.
-            server = script.accept();
-            continue;
-        };
-        match &*asked.method {
-            "KEEPALIVE" => keep_alives += 1,
-            "PUT" => server.answer(&asked, 507, &[], None),
-            _ => server.answer(&asked, 200, &[], None),
-        }
-    }
-    assert!(keep_alives > 0);
-    is_over.store(true, Ordering::SeqCst);
-    drop((server, script));
-    asking.join().unwrap();
-}
-
-#[test]
 fn a_stopping_server_is_not_the_end() {
     let script = Script::new();
     let (client, mut server) = connected(&script);
@@ -507,121 +378,6 @@ fn nonsense_ends_the_connection_not_the_request() {
         server.answer(&asked, 200, &[], None);
         pinging.join().unwrap().unwrap();
     }
-}
-
-/// What the server says, without a word on which request it means, before it hangs up.
-const TOO_LARGE: &[u8] = b"{\"Status\":413,\"Payload\":{\"error\":\"too large\"}}\n";
-
-/// Nobody else is taken for it.
-#[test]
-fn what_could_not_be_read_may_have_been_forgotten() {
-    let script = Script::new();
-    let (client, mut server) = connected(&script);
-    let mut dropped = client.request("NEWS", "/first").send();
-    assert!(poll_once(&mut dropped).is_pending());
-    assert_eq!(server.expect("NEWS").path, "/first");
-    drop(dropped);
-    server.expect("CANCEL");
-    let second = client.request("NEWS", "/second");
-    let asking = thread::spawn(move || second.wait());
-    assert_eq!(server.expect("NEWS").path, "/second");
-    server.send(TOO_LARGE);
-    let failed = asking.join().unwrap();
-    assert!(matches!(failed, Err(Error::Disconnected)), "{failed:?}");
-    drop(server);
-
-    let mut server = script.greet();
-    let mut dropped = client.latch("x").wait();
-    assert!(poll_once(&mut dropped).is_pending());
-    server.expect("WAIT");
-    drop(dropped);
-    server.expect("CANCEL");
-    let acquiring =
-        thread::spawn(move || client.lock("x").acquire().wait().map(|guard| guard.fence()));
-    server.expect("OPEN");
-    server.send(TOO_LARGE);
-    drop(server);
-    let mut server = script.greet();
-    server.open("s1", 30_000);
-    let asked = server.expect("ACQUIRE");
-    grant(&mut server, &asked, "3");
-    assert_eq!(acquiring.join().unwrap().unwrap(), 3);
-}
-
-/// Others wait for it, and it is never what could not be read.
-#[test]
-fn what_gives_back_is_not_held_up_by_a_search() {
-    let script = Script::new();
-    let (client, mut server) = connected(&script);
-    let mut guards = Vec::new();
-    for fence in ["3", "4"] {
-        let acquiring = client.lock(fence).acquire();
-        let acquiring = thread::spawn(move || acquiring.wait().unwrap());
-        if fence == "3" {
-            server.open("s1", 30_000);
-        }
-        let asked = server.expect("ACQUIRE");
-        grant(&mut server, &asked, fence);
-        guards.push(acquiring.join().unwrap());
-    }
-    let mut putting =
-        [client.queue("jobs").put("1").timeout(LONG), client.queue("jobs").put("2").timeout(LONG)];
-    for putting in &mut putting {
-        assert!(poll_once(putting).is_pending());
-        server.expect("PUT");
-    }
-    drop(guards.pop());
-    server.expect("RELEASE");
-    server.send(TOO_LARGE);
-    drop(server);
-
-    let mut server = script.greet();
-    let release = server.expect("RELEASE");
-    assert_eq!(release.header("fence"), Some("4"));
-    let first = server.expect("PUT");
-    assert_eq!(first.payload.as_deref(), Some("1"));
-    let trial = server.next().unwrap();
-    assert_eq!(trial.method, "PING");
-    drop(guards.pop());
-    let release = server.expect("RELEASE");
-    assert_eq!(release.header("fence"), Some("3"));
-    server.answer(&trial, 200, &[], None);
-    assert_eq!(server.expect("PUT").payload.as_deref(), Some("2"));
-    assert_eq!(server.next().unwrap().method, "PING");
-    server.send(TOO_LARGE);
-    let refused = block_on(putting.into_iter().next_back().unwrap());
-    assert!(matches!(refused, Err(Error::Refused { status: 413, .. })), "{refused:?}");
-}
-
-/// The search for what could not be read begins behind what has been read for sure.
-#[test]
-fn many_that_are_sent_again_are_not_all_suspected() {
-    let script = Script::new();
-    let (client, mut server) = connected(&script);
-    let mut waiting: Vec<_> =
-        (0..40).map(|number| client.latch(&number.to_string()).wait()).collect();
-    for waiting in &mut waiting {
-        assert!(poll_once(waiting).is_pending());
-        server.expect("WAIT");
-    }
-    drop(server);
-
-    let mut server = script.greet();
-    for _ in 0..32 {
-        assert_eq!(server.next().unwrap().method, "WAIT");
-    }
-    let ping = server.next().unwrap();
-    assert_eq!(ping.method, "PING");
-    server.answer(&ping, 200, &[], None);
-    for _ in 32..40 {
-        server.expect("WAIT");
-    }
-    server.send(TOO_LARGE);
-    drop(server);
-
-    let mut server = script.greet();
-    assert_eq!(server.expect("WAIT").path, "/latches/32");
-    assert_eq!(server.next().unwrap().method, "PING");
 }
 
 #[test]

@@ -1,43 +1,13 @@
 //! Much at once: what happens in one turn of the loop is not written as one batch, however large.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use semaforo_server::journal::{Journal, MemoryJournal, Position};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server as Real};
 
 use crate::support::{Server, frame, until};
-
-/// Remembers how large the largest batch was.
-struct Measured {
-    journal: MemoryJournal,
-    largest: Arc<AtomicUsize>,
-}
-
-impl Journal for Measured {
-    fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position> {
-        self.largest.fetch_max(events.len(), Ordering::Relaxed);
-        self.journal.submit(events, time, urgent)
-    }
-
-    fn submitted(&self) -> Position {
-        self.journal.submitted()
-    }
-
-    fn durable(&mut self) -> io::Result<Position> {
-        self.journal.durable()
-    }
-
-    fn has_room(&mut self, bytes: usize) -> bool {
-        self.journal.has_room(bytes)
-    }
-
-    fn close(self: Box<Self>, time: u64) -> io::Result<()> {
-        Box::new(self.journal).close(time)
-    }
-}
+use crate::watched::Watched;
 
 /// Each acknowledgement lets a large message in, and all of them arrive together.
 #[test]
@@ -46,7 +16,11 @@ fn a_turn_that_lets_in_much_is_written_in_portions() {
     const COUNT: usize = 50;
     const LARGEST: usize = 10 << 20;
     let largest = Arc::new(AtomicUsize::new(0));
-    let journal = Measured { journal: MemoryJournal::default(), largest: Arc::clone(&largest) };
+    let seen = Arc::clone(&largest);
+    let submitted = Box::new(move |size| {
+        seen.fetch_max(size, Ordering::Relaxed);
+    });
+    let journal = Watched { submitted, ..Watched::default() };
     let (options, state) = (Options::default(), State::default());
     let server = Server::run(Real::with_journal(options, state, Box::new(journal), 0).unwrap());
 

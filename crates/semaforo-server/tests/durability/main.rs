@@ -7,3 +7,4 @@ mod slow;
 mod support;
 mod time;
 mod torn;
+mod watched;

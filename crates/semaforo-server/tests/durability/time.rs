@@ -1,14 +1,16 @@
 //! Time: limits and sessions last as long as they should, whatever the clock and the loop do.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use semaforo_server::journal::{Journal, MemoryJournal, Position};
+use semaforo_server::journal::MemoryJournal;
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
+
+use crate::watched::Watched;
 
 const HOUR: u64 = 3_600_000;
 
@@ -50,40 +52,7 @@ fn limits_and_sessions_last_as_long_as_they_should() {
     }
 }
 
-/// A journal in which a large message stops the loop, until it is told to go on.
-struct Stopping {
-    journal: MemoryJournal,
-    stopped: Sender<()>,
-    go_on: Receiver<()>,
-}
-
 const LARGE: usize = 30_000;
-
-impl Journal for Stopping {
-    fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position> {
-        self.journal.submit(events, time, urgent)
-    }
-
-    fn submitted(&self) -> Position {
-        self.journal.submitted()
-    }
-
-    fn durable(&mut self) -> io::Result<Position> {
-        self.journal.durable()
-    }
-
-    fn has_room(&mut self, bytes: usize) -> bool {
-        if bytes > (1 << 20) + LARGE {
-            self.stopped.send(()).unwrap();
-            self.go_on.recv().unwrap();
-        }
-        self.journal.has_room(bytes)
-    }
-
-    fn close(self: Box<Self>, time: u64) -> io::Result<()> {
-        Box::new(self.journal).close(time)
-    }
-}
 
 /// A turn of the loop may take long. What arrives while it lasts, and is still read in it, was sent after it began.
 #[test]
@@ -91,7 +60,14 @@ fn a_session_lives_on_from_when_its_keep_alive_was_sent() {
     const TTL: Duration = Duration::from_millis(400);
     let (stopped, has_stopped) = channel();
     let (goes_on, go_on) = channel();
-    let journal = Box::new(Stopping { journal: MemoryJournal::default(), stopped, go_on });
+    // A large message stops the loop, until it is told to go on.
+    let asked_for = Box::new(move |bytes| {
+        if bytes > (1 << 20) + LARGE {
+            stopped.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+    });
+    let journal = Box::new(Watched { asked_for, ..Watched::default() });
     let (options, state) = (Options::default(), State::default());
     let server =
         crate::support::Server::run(Server::with_journal(options, state, journal, 0).unwrap());
