@@ -85,16 +85,20 @@ impl Engine {
     pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Reply {
         self.decided += 1;
         self.prepare();
-        let needed = self.out.events.len() + size(&self.kernel, command) + SPARE_ROOM;
         if !self.out.unrecorded
             && grows(&self.kernel, command)
-            && !self.journal.has_room(needed)
+            && !self.has_room_for(command)
             && !self.kernel.has_met(command)
         {
             let reason = "there is no space left for the journal";
             return Reply::Answer(Answer::error(Status::NoSpace, reason));
         }
         self.kernel.decide(self.now, origin, command, &mut self.out)
+    }
+
+    fn has_room_for(&mut self, command: &Command<'_>) -> bool {
+        let needed = self.out.events.len() + size(&self.kernel, command) + SPARE_ROOM;
+        self.journal.has_room(needed)
     }
 
     pub(super) fn cancel(&mut self, key: WaitKey, origin: Origin) -> bool {

@@ -22,7 +22,7 @@ use crate::client::slot::Granted;
 /// let session = client.session().wait()?;
 /// // A step that takes up to a second, and must not overlap with the next holder's.
 /// if session.ends() > Instant::now() + Duration::from_secs(1) {
-///     println!("session {} prints under fence {}", session.id(), guard.fence());
+///     println!("printing under fence {}", guard.fence());
 /// }
 /// # Ok(()) }
 /// ```
