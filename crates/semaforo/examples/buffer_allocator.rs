@@ -44,7 +44,7 @@ impl Allocator {
         let mut pool = self.pool.enter().wait();
         pool.count[stream] -= 1;
         pool.free.push(buffer);
-        drop(self.nonempty.signal_urgent(pool).wait());
+        self.nonempty.signal_and_leave(pool);
     }
 }
 

@@ -69,7 +69,7 @@ impl Disk {
             head.direction = turned;
             behind
         };
-        drop(next.signal_urgent(head).wait());
+        next.signal_and_leave(head);
     }
 
     fn waiters(&self) -> usize {

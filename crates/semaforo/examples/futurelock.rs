@@ -79,3 +79,20 @@ async fn main() {
     assert!(!tokio_mutex, "tokio's lock no longer hangs: this example is out of date");
     assert_eq!(ours, [true; 3], "one of ours hung");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ours_does_not_wait_for_itself() {
+        let mutex = Arc::new(semaforo::Mutex::new(()));
+        assert!(show("semaforo::Mutex", futurelock(mutex, |lock| lock.lock_owned())).await);
+    }
+
+    #[tokio::test]
+    async fn tokios_does() {
+        let mutex = Arc::new(tokio::sync::Mutex::new(()));
+        assert!(!show("tokio::sync::Mutex", futurelock(mutex, |lock| lock.lock_owned())).await);
+    }
+}

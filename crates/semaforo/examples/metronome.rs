@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo::tasks::{Runnable, Scheduled, Scheduler, Spawn, when_all};
+use semaforo::tasks::{Runnable, Scheduled, Scheduler, Spawn, sleep_until, when_all};
 use semaforo::{CancelSource, CancelToken};
 
 const BEAT: Duration = Duration::from_millis(100);
@@ -44,8 +44,7 @@ impl Metronome {
     /// Beats until told to stop.
     fn run(&self, stop: &CancelToken) {
         let mut next = Instant::now() + BEAT;
-        // A token's request is as good a clock as any, and ends early when it has to.
-        while stop.cancelled().deadline(next).wait().is_err() {
+        while sleep_until(next).cancel_on(stop).wait().is_ok() {
             self.beat();
             next += BEAT;
         }

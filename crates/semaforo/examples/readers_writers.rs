@@ -34,14 +34,14 @@ impl ReadersAndWriters {
         room.readers += 1;
         room.visitors.push(name);
         // Where one reader may go in, all may: each one calls the next.
-        drop(self.ok_to_read.signal_urgent(room).wait());
+        self.ok_to_read.signal_and_leave(room);
     }
 
     fn end_read(&self) {
         let mut room = self.room.enter().wait();
         room.readers -= 1;
         if room.readers == 0 {
-            drop(self.ok_to_write.signal_urgent(room).wait());
+            self.ok_to_write.signal_and_leave(room);
         }
     }
 
@@ -58,7 +58,7 @@ impl ReadersAndWriters {
         let mut room = self.room.enter().wait();
         room.writing = false;
         let next = if self.ok_to_read.is_awaited() { &self.ok_to_read } else { &self.ok_to_write };
-        drop(next.signal_urgent(room).wait());
+        next.signal_and_leave(room);
     }
 
     fn visit(&self, name: char, inside: impl FnOnce()) {

@@ -1,6 +1,8 @@
 //! A hospital's emergency room: doctors are threads, patients arrive with a severity. The most severe
 //! case comes next, equally severe ones in the order of arrival, and nobody is interrupted in the middle
-//! of a treatment. Every sixth time a doctor is free, the one who has waited longest is seen.
+//! of a treatment. Every sixth time a doctor is free, the one who has waited longest is seen. A doctor
+//! who waits for the only X-ray machine, in the middle of a treatment, waits: there are never more patients
+//! in treatment than doctors.
 //!
 //! `cargo run --release -p semaforo --example triage`
 
@@ -8,7 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use semaforo::tasks::{BuildError, Handle, Mode, Pool, when_all};
+use semaforo::tasks::{BuildError, Handle, Length, Mode, Pool, when_all};
+
+/// The only X-ray machine.
+type XRay = semaforo::Mutex<()>;
 
 /// How bad it is; the worst is seen first. The order is the level in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +64,7 @@ impl EmergencyRoom {
         treat: impl FnOnce() + Send + 'static,
     ) -> Handle<()> {
         let book = Arc::clone(&self.book);
-        self.doctors.at(severity as u32).spawn(move || {
+        self.doctors.at(severity as u32).label(patient).spawn(move || {
             let doctor = thread::current().name().unwrap_or("?").to_string();
             book.lock().unwrap().push(Treatment { patient, severity, doctor });
             treat();
@@ -90,12 +95,26 @@ const ARRIVALS: [(&str, Severity); 14] = [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let room = EmergencyRoom::new(2, Some(6))?;
-    let treatment = || thread::sleep(Duration::from_millis(40));
+    let x_ray = Arc::new(XRay::new(()));
+    let treatment = || {
+        let x_ray = Arc::clone(&x_ray);
+        move || {
+            let picture = x_ray.lock().wait();
+            thread::sleep(Duration::from_millis(15));
+            drop(picture);
+            thread::sleep(Duration::from_millis(25));
+        }
+    };
 
     println!("Two doctors; all patients arrive at about the same time:");
-    let patients = ARRIVALS.map(|(patient, severity)| room.arrive(patient, severity, treatment));
+    let patients = ARRIVALS.map(|(patient, severity)| room.arrive(patient, severity, treatment()));
     for waiting in room.doctors.scheduled() {
-        println!("  waits: severity {}, for {:?} so far", waiting.level, waiting.age);
+        let patient = waiting.label.as_deref().unwrap_or("?");
+        println!(
+            "  waits: {patient:26} severity {}, {} so far",
+            waiting.level,
+            Length(waiting.age)
+        );
     }
     when_all(patients).wait()?;
 
@@ -106,7 +125,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metrics = room.doctors.metrics();
     println!("Half of them waited less than, by severity:");
     for (level, of_level) in metrics.levels.iter().enumerate() {
-        println!("  {level}: {:?} ({} patients)", of_level.waits.quantile(0.5), of_level.picked);
+        println!("  {level}: {} ({} patients)", of_level.waits.quantile(0.5), of_level.picked);
     }
     Ok(())
 }
@@ -161,6 +180,27 @@ mod tests {
         go.set();
         first.wait().unwrap();
         worse.wait().unwrap();
+    }
+
+    #[test]
+    fn a_doctor_who_waits_for_the_x_ray_sees_nobody_else() {
+        let room = EmergencyRoom::new(2, None).unwrap();
+        let x_ray = Arc::new(XRay::new(()));
+        let occupied = x_ray.lock().wait();
+        let patients: Vec<_> = (0..6)
+            .map(|_| {
+                let x_ray = Arc::clone(&x_ray);
+                room.arrive("a broken arm", Urgent, move || drop(x_ray.lock().wait()))
+            })
+            .collect();
+        while room.doctors.metrics().waiting < 2 {
+            thread::yield_now();
+        }
+        assert_eq!((room.treated().len(), x_ray.waiters()), (2, 2));
+        assert_eq!(room.doctors.scheduled().len(), 4);
+        drop(occupied);
+        when_all(patients).wait().unwrap();
+        assert_eq!(room.treated().len(), 6);
     }
 
     #[test]

@@ -57,3 +57,23 @@ fn main() {
     assert_eq!(LOCK.release(()), Err("nobody holds it"));
     println!("all gone:          {LOCK:?}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_holder_gets_in_when_one_of_two_leaves() {
+        let lock = Synchronizer::new(TwoHolders, 0);
+        let first = lock.acquire(()).wait();
+        let _second = lock.acquire(()).wait();
+        assert!(lock.try_acquire(()).is_err());
+        drop(first);
+        assert!(lock.try_acquire(()).is_ok());
+    }
+
+    #[test]
+    fn what_nobody_holds_cannot_be_given_back() {
+        assert_eq!(Synchronizer::new(TwoHolders, 0).release(()), Err("nobody holds it"));
+    }
+}

@@ -27,6 +27,7 @@ pub use sync::condition::{Condition, Interrupted, ReentrantCondition, WriteCondi
 pub use sync::event::{AutoEvent, Event};
 pub use sync::exchanger::Exchanger;
 pub use sync::latch::Latch;
+pub use sync::mapped::{MappedGuard, MappedReadGuard};
 pub use sync::monitor::{Monitor, ReentrantMonitor};
 pub use sync::mutex::{Mutex, MutexGuard, OwnedMutexGuard};
 pub use sync::park::Parker;
@@ -40,7 +41,7 @@ pub use sync::rwlock::{
 pub use sync::semaphore::{OwnedPermit, Permit, Semaphore};
 pub use synchronizer::{Held, Synchronizer};
 pub use wait::cancel::{CancelSource, CancelToken};
-pub use wait::limits::WaitError;
+pub use wait::limits::{TryError, WaitError};
 pub use wait::request::Request;
 
 pub use policy::{AcquireError, CountError, PhaserError, ReleaseError, TooManyHolds};

@@ -35,7 +35,7 @@
 //! let lock = Synchronizer::new(TwoHolders, 0);
 //! let first = lock.acquire(()).wait();
 //! let second = lock.try_acquire(()).unwrap();
-//! assert!(lock.try_acquire(()).is_none());
+//! assert!(lock.try_acquire(()).is_err());
 //! drop(first);
 //! let third = lock.acquire(()).wait();
 //! # drop((second, third));
@@ -88,6 +88,7 @@ mod phases;
 mod read_write;
 
 use std::convert::Infallible;
+use std::marker::PhantomData;
 
 pub use counting::{CountDown, CountError, Counting};
 pub use gate::{Gate, Opening, Signal, Signalling};
@@ -108,7 +109,9 @@ pub const MAX_LANES: usize = 4;
 /// # Laws
 ///
 /// - The functions are pure: the same arguments give the same answer, and nothing else happens.
-///   They are called speculatively, repeatedly and under a lock.
+///   They are called speculatively and repeatedly.
+/// - They are quick: they run under the object's lock, on whichever thread changes it, the timer's
+///   among them.
 /// - A state that they return fits in `STATE_BITS` bits.
 /// - `release(acquire(state, ask), undo(ask))` gives back what was acquired; it never fails, also
 ///   after other transitions in between.
@@ -117,6 +120,14 @@ pub const MAX_LANES: usize = 4;
 /// A policy that breaks them gets wrong answers, never memory errors. A function that panics
 /// while a request of another is looked at ends that request (its owner panics in turn), and
 /// nobody else is hurt.
+///
+/// One that panics in `undo` or `release` has given nothing back. The panic comes out of whatever
+/// gave it: of [`Synchronizer::release`](crate::Synchronizer::release), or of dropping a
+/// [`Held`](crate::Held) or a request. If that is dropped by another panic, there are two at once,
+/// and Rust aborts the process, as for every destructor that panics then. A policy that may find a
+/// state that it does not understand says so with [`Misuse`](Self::Misuse), which a drop ignores.
+#[doc(alias = "AbstractQueuedSynchronizer")]
+#[doc(alias = "Sync")]
 pub trait Policy: Copy + Send + Sync + 'static {
     /// What a request asks for.
     type Ask: Copy + Send + Sync;
@@ -132,7 +143,7 @@ pub trait Policy: Copy + Send + Sync + 'static {
 
     /// Whether somebody has to be ready for a panic of these functions.
     #[doc(hidden)]
-    const TRUST: Trust = Trust(false);
+    const TRUST: Trust<Self> = Trust::UNKNOWN;
 
     /// Whether a thread looks for a moment before it queues: for grants that use nothing up, so that
     /// there is no order to keep.
@@ -140,12 +151,16 @@ pub trait Policy: Copy + Send + Sync + 'static {
     const TRIES_FIRST: bool = false;
 
     /// The state after granting `ask`, or `None` if it has to wait.
+    #[doc(alias = "tryAcquire")]
+    #[doc(alias = "tryAcquireShared")]
     fn acquire(&self, state: u64, ask: Self::Ask) -> Option<u64>;
 
     /// The state after `give`.
     ///
     /// # Errors
     /// If it must not be given; then nothing changes.
+    #[doc(alias = "tryRelease")]
+    #[doc(alias = "tryReleaseShared")]
     fn release(&self, state: u64, give: Self::Give) -> Result<u64, Self::Misuse>;
 
     /// What gives back a grant of `ask`, or `None` if a grant uses nothing up and is final.
@@ -183,6 +198,14 @@ pub trait Policy: Copy + Send + Sync + 'static {
         false
     }
 
+    /// The state after the holder of `ask` has given up all that it holds, to wait on a condition, and
+    /// how much that was; `None` if it does not hold it.
+    #[doc(hidden)]
+    fn give_up(&self, state: u64, ask: Self::Ask) -> Option<(u64, u32)> {
+        let next = self.release(state, self.undo(ask)?).ok()?;
+        Some((next, 1))
+    }
+
     /// Whether newcomers may overtake waiters at all times. Constant for one synchronizer.
     fn barges(&self, state: u64) -> bool {
         let _ = state;
@@ -190,13 +213,96 @@ pub trait Policy: Copy + Send + Sync + 'static {
     }
 }
 
-/// That a policy never panics: a promise that only this crate can make.
+/// A policy whose grants exclude each other, as those of a lock do: while one is held, no other is
+/// granted. The [`Held`](crate::Held) of such a policy can wait on a [`Condition`](crate::Condition).
+///
+/// ```
+/// use semaforo::policy::MutualExclusion;
+/// use semaforo::{Condition, Policy, Synchronizer};
+/// use std::convert::Infallible;
+/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+///
+/// /// A lock that counts how often it was taken. The lowest bit says whether it is.
+/// #[derive(Clone, Copy)]
+/// struct CountingLock;
+///
+/// impl Policy for CountingLock {
+///     type Ask = ();
+///     type Give = ();
+///     type Refusal = Infallible;
+///     type Misuse = &'static str;
+///
+///     fn acquire(&self, state: u64, _: ()) -> Option<u64> {
+///         (state & 1 == 0).then_some((state + 3) & ((1 << 61) - 1))
+///     }
+///     fn release(&self, state: u64, _: ()) -> Result<u64, &'static str> {
+///         if state & 1 == 1 { Ok(state - 1) } else { Err("it is not taken") }
+///     }
+///     fn undo(&self, _: ()) -> Option<()> {
+///         Some(())
+///     }
+/// }
+///
+/// impl MutualExclusion for CountingLock {}
+///
+/// let lock = Synchronizer::new(CountingLock, 0);
+/// let (ready, made_ready) = (AtomicBool::new(false), Condition::new());
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let held = lock.acquire(()).wait();
+///         let _held = made_ready.wait_while(held, |_| !ready.load(Relaxed)).wait();
+///         assert!(ready.load(Relaxed));
+///     });
+///     let held = lock.acquire(()).wait();
+///     ready.store(true, Relaxed);
+///     made_ready.signal(&held);
+/// });
+/// assert!(lock.state() / 2 >= 2);
+/// ```
+///
+/// It refuses no request, because a wait ends with the lock held. If its grants do not exclude each
+/// other after all, a signal may take effect only when something is given back.
+#[doc(alias = "isHeldExclusively")]
+pub trait MutualExclusion: Policy<Refusal = Infallible> {}
+
+impl MutualExclusion for Exclusive {}
+
+/// That a policy never panics: a promise that only this crate can make, and of one policy. Another's
+/// is of another type:
+///
+/// ```compile_fail,E0308
+/// use semaforo::policy::{Permits, Trust};
+/// use semaforo::Policy;
+/// use std::convert::Infallible;
+///
+/// #[derive(Clone, Copy)]
+/// struct Borrowed;
+///
+/// impl Policy for Borrowed {
+///     type Ask = ();
+///     type Give = ();
+///     type Refusal = Infallible;
+///     type Misuse = Infallible;
+///     const TRUST: Trust<Self> = <Permits as Policy>::TRUST;
+///
+///     fn acquire(&self, state: u64, _: ()) -> Option<u64> {
+///         Some(state)
+///     }
+///     fn release(&self, state: u64, _: ()) -> Result<u64, Infallible> {
+///         Ok(state)
+///     }
+///     fn undo(&self, _: ()) -> Option<()> {
+///         None
+///     }
+/// }
+/// ```
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Trust(bool);
+pub struct Trust<P: ?Sized>(bool, PhantomData<fn(&P)>);
 
-impl Trust {
-    pub(crate) const NEVER_PANICS: Self = Self(true);
+impl<P: ?Sized> Trust<P> {
+    const UNKNOWN: Self = Self(false, PhantomData);
+    pub(crate) const NEVER_PANICS: Self = Self(true, PhantomData);
 
     pub(crate) const fn never_panics(self) -> bool {
         self.0
@@ -253,3 +359,27 @@ impl Refusal for Infallible {
         match self {}
     }
 }
+
+/// Makes errors refusals, of requests that also end by their limits.
+macro_rules! refusals {
+    ($($error:ty),*) => {$(
+        impl crate::policy::Refusal for $error {
+            type Output<G> = Result<G, Self>;
+
+            fn granted<G>(grant: G) -> Result<G, Self> {
+                Ok(grant)
+            }
+
+            fn refused<G>(self) -> Result<G, Self> {
+                Err(self)
+            }
+        }
+
+        impl From<crate::wait::limits::WaitError> for crate::wait::limits::WaitError<$error> {
+            fn from(error: crate::wait::limits::WaitError) -> Self {
+                error.widen()
+            }
+        }
+    )*};
+}
+pub(crate) use refusals;

@@ -351,6 +351,19 @@ macro_rules! constant_unless_modelled {
 }
 pub(crate) use constant_unless_modelled;
 
+/// A `OnceLock` for a value that is made when it is first needed. Under loom it is made at once, because
+/// loom does not see that those who find it come after the one who made it.
+macro_rules! made_when_needed {
+    ($value:expr) => {{
+        #[cfg(not(loom))]
+        let value = std::sync::OnceLock::new();
+        #[cfg(loom)]
+        let value = std::sync::OnceLock::from($value);
+        value
+    }};
+}
+pub(crate) use made_when_needed;
+
 /// Declares a thread-local whose initial value is a constant, where the primitives know the
 /// difference.
 macro_rules! constant_thread_local {

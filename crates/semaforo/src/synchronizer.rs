@@ -1,14 +1,16 @@
 //! The framework: a policy, driven in this process.
 
 use std::fmt;
-use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::{MAX_LANES, Policy, STATE_BITS};
+use crate::policy::{MAX_LANES, MutualExclusion, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
+use crate::sync::condition::guard;
 use crate::wait::core::{Attempt, Core, STATE, exchange};
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::limits::TryError;
+use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A [`Policy`] that threads can block on and tasks can await.
@@ -18,6 +20,9 @@ use crate::wait::request::Request;
 /// agrees to. Uncontended, acquiring and releasing are one compare-and-swap each.
 ///
 /// The [module of policies](crate::policy) shows how to write one.
+#[doc(alias = "AbstractQueuedSynchronizer")]
+#[doc(alias = "AQS")]
+#[doc(alias = "general synchronizer")]
 pub struct Synchronizer<P: Policy> {
     /// The state, until somebody has to wait; from then on `MOVED` and the address of a [`Core`],
     /// which this owns a count of, and which holds the state.
@@ -59,6 +64,8 @@ impl<P: Policy> Synchronizer<P> {
     }
 
     /// How many requests wait, counting those that were granted, never claimed, and passed over.
+    #[doc(alias = "getQueueLength")]
+    #[doc(alias = "hasQueuedThreads")]
     pub fn waiters(&self) -> usize {
         self.moved().map_or(0, Core::waiters)
     }
@@ -78,19 +85,33 @@ impl<P: Policy> Synchronizer<P> {
     }
 
     /// Asks for something; what is granted is given back when the [`Held`] is dropped.
-    pub fn acquire(&self, ask: P::Ask) -> Request<Acquiring<P, &Self>> {
-        Request::new(Acquiring(self, PhantomData), ask)
+    #[doc(alias = "acquireShared")]
+    #[doc(alias = "acquireInterruptibly")]
+    pub fn acquire(&self, ask: P::Ask) -> Request<Acquiring<&Self>> {
+        Request::new(Acquiring(self), ask)
     }
 
     /// [`acquire`](Self::acquire), over a handle of its own.
-    pub fn acquire_owned(self: &Arc<Self>, ask: P::Ask) -> Request<Acquiring<P, Arc<Self>>> {
-        Request::new(Acquiring(Arc::clone(self), PhantomData), ask)
+    pub fn acquire_owned(self: &Arc<Self>, ask: P::Ask) -> Request<Acquiring<Arc<Self>>> {
+        Request::new(Acquiring(Arc::clone(self)), ask)
     }
 
-    /// Now or not at all. Fails while others wait, unless in barging mode.
-    #[must_use = "what is granted is given back when this is dropped"]
-    pub fn try_acquire(&self, ask: P::Ask) -> Option<Held<P, &Self>> {
-        self.acquire_or_not(ask).then(|| Held { synchronizer: self, ask })
+    /// Now or not at all. Not while others wait, unless in barging mode.
+    ///
+    /// # Errors
+    /// That it would have to wait, or why it is refused.
+    #[doc(alias = "tryAcquireNanos")]
+    pub fn try_acquire(&self, ask: P::Ask) -> Result<Held<&Self>, TryError<P::Refusal>> {
+        self.try_ask(ask).map(|()| Held { synchronizer: self, ask })
+    }
+
+    /// Takes what is asked for now, or says why not.
+    #[inline]
+    pub(crate) fn try_ask(&self, ask: P::Ask) -> Result<(), TryError<P::Refusal>> {
+        if self.acquire_or_not(ask) {
+            return Ok(());
+        }
+        Err(self.policy.refuse(self.state(), ask).map_or(TryError::NotNow, TryError::Refused))
     }
 
     /// Asks for something that is not given back by a guard.
@@ -108,6 +129,7 @@ impl<P: Policy> Synchronizer<P> {
     /// # Panics
     /// With the panic of a waker, after everyone else has been woken.
     #[inline(always)]
+    #[doc(alias = "releaseShared")]
     pub fn release(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let mut current = self.word.load(Ordering::Acquire);
         while current & MOVED == 0 {
@@ -223,6 +245,8 @@ impl<P: Policy> Drop for Synchronizer<P> {
     }
 }
 
+objects!([P: Policy] Synchronizer<P> => P);
+
 impl<P: Policy> fmt::Debug for Synchronizer<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Synchronizer")
@@ -234,31 +258,36 @@ impl<P: Policy> fmt::Debug for Synchronizer<P> {
 
 /// The operation of [`Synchronizer::acquire`].
 #[derive(Debug)]
-pub struct Acquiring<P: Policy, H: Handle<Synchronizer<P>>>(H, PhantomData<P>);
+pub struct Acquiring<H>(H);
 
 /// Something granted by a [`Synchronizer`], given back when dropped.
+///
+/// That of a lock can wait on a [`Condition`](crate::Condition); see [`MutualExclusion`].
 #[must_use = "what is granted is given back when this is dropped"]
-pub struct Held<P: Policy, H: Handle<Synchronizer<P>>> {
+pub struct Held<H>
+where
+    H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>,
+{
     synchronizer: H,
-    ask: P::Ask,
+    ask: <ContentOf<H> as Policy>::Ask,
 }
 
-impl<P: Policy, H: Handle<Synchronizer<P>>> Asking for Acquiring<P, H> {
-    type Policy = P;
-    type Granted = Held<P, H>;
+impl<H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>> Asking for Acquiring<H> {
+    type Policy = ContentOf<H>;
+    type Granted = Held<H>;
 
-    fn synchronizer(&self) -> &Synchronizer<P> {
+    fn synchronizer(&self) -> &Synchronizer<ContentOf<H>> {
         &self.0
     }
 
-    fn granted(self, ask: P::Ask) -> Held<P, H> {
+    fn granted(self, ask: <ContentOf<H> as Policy>::Ask) -> Held<H> {
         Held { synchronizer: self.0, ask }
     }
 }
 
-impl<P: Policy, H: Handle<Synchronizer<P>>> Held<P, H> {
+impl<H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>> Held<H> {
     /// What was asked for.
-    pub fn ask(&self) -> P::Ask {
+    pub fn ask(&self) -> <ContentOf<H> as Policy>::Ask {
         self.ask
     }
 
@@ -270,7 +299,44 @@ impl<P: Policy, H: Handle<Synchronizer<P>>> Held<P, H> {
     }
 }
 
-impl<P: Policy, H: Handle<Synchronizer<P>>> Drop for Held<P, H> {
+/// What was asked for.
+impl<H> Deref for Held<H>
+where
+    H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>,
+{
+    type Target = <ContentOf<H> as Policy>::Ask;
+
+    fn deref(&self) -> &Self::Target {
+        &self.ask
+    }
+}
+
+impl<H> guard::LockGuard for Held<H>
+where
+    H: Handle<Content: MutualExclusion, Target = Synchronizer<ContentOf<H>>>,
+{
+    type Policy = ContentOf<H>;
+    type Leaving = ();
+
+    fn synchronizer(&self) -> &Synchronizer<ContentOf<H>> {
+        &self.synchronizer
+    }
+
+    fn ask(&self) -> <ContentOf<H> as Policy>::Ask {
+        self.ask
+    }
+
+    fn leaving(&self) {}
+
+    fn forget(self, _: u64, _: u32) {
+        Self::forget(self);
+    }
+}
+
+impl<H> Drop for Held<H>
+where
+    H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>,
+{
     fn drop(&mut self) {
         if let Some(give) = self.synchronizer.policy().undo(self.ask) {
             // By the policy's laws this cannot fail; if it does, there is nobody to tell.
@@ -279,7 +345,7 @@ impl<P: Policy, H: Handle<Synchronizer<P>>> Drop for Held<P, H> {
     }
 }
 
-impl<P: Policy, H: Handle<Synchronizer<P>>> fmt::Debug for Held<P, H> {
+impl<H: Handle<Content: Policy, Target = Synchronizer<ContentOf<H>>>> fmt::Debug for Held<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("of", &*self.synchronizer).finish()
     }

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use semaforo::policy::Exclusive;
 use semaforo::{
-    AutoEvent, BlockingQueue, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker,
-    ReentrantLock, RwLock, Semaphore, Synchronizer, SynchronousQueue, TransferQueue,
+    AutoEvent, BlockingQueue, CancelSource, CancelToken, Condition, Event, Latch, Mutex, OwnerKey,
+    Parker, ReentrantLock, RwLock, Semaphore, Synchronizer, SynchronousQueue, TransferQueue,
 };
 use support::{LONG, Waiter, eventually, leaked};
 
@@ -186,6 +186,31 @@ fn a_waiting_task_allocates_nothing() {
     drop(guard);
 }
 
+/// Not for the request, nor for the lock; a condition once, when it is first waited on.
+#[test]
+fn a_task_that_waits_on_a_condition_allocates_nothing() {
+    start_the_timer();
+    let token = CancelSource::new().token();
+    let lock = Mutex::new(());
+    let wait = |condition: &Condition| {
+        allocations(|| {
+            let mut waiting = pin!(condition.wait(lock.lock().wait()));
+            assert!(poll(waiting.as_mut()).is_pending());
+            assert!(condition.signal(&lock.lock().wait()));
+            assert!(poll(waiting).is_ready());
+        })
+    };
+    let (condition, another) = (Condition::new(), Condition::new());
+    assert_eq!(wait(&condition), 2, "the lock and the condition, for the first time");
+    assert_eq!((wait(&condition), wait(&another), wait(&another)), (0, 1, 0));
+    let count = allocations(|| {
+        let bounded = condition.wait(lock.lock().wait()).timeout(LONG).cancel_on(&token);
+        assert!(poll(pin!(bounded)).is_pending());
+        assert!(poll(pin!(condition.wait_by(lock.lock().wait(), 7))).is_pending());
+    });
+    assert_eq!(count, 0);
+}
+
 /// A second token costs something only if the request has to wait: the two are joined then, for as
 /// long as it waits.
 #[test]
@@ -276,15 +301,20 @@ fn short_attempts_keep_nothing() {
     assert_eq!((held.waiters(), event.waiters(), stop.token().registrations()), (0, 0, 0));
 }
 
-/// A queue allocates when it is made, and an unbounded one when it grows.
+/// A queue allocates when it is built or first used, and an unbounded one when it grows.
 #[test]
 fn a_queue_allocates_nothing_while_nobody_waits() {
     let token = CancelSource::new().token();
-    let made = allocations(|| drop(black_box(BlockingQueue::<u64>::bounded(64))));
-    assert!(made <= 2, "{made}: itself, and the room");
-    assert_eq!(allocations(|| drop(black_box(BlockingQueue::<u64>::unbounded()))), 1);
-    assert_eq!(allocations(|| drop(black_box(TransferQueue::<u64>::new()))), 1);
-    assert_eq!(allocations(|| drop(black_box(SynchronousQueue::<u64>::new()))), 1);
+    let made = |make: fn() -> BlockingQueue<u64>| allocations(|| drop(black_box(make())));
+    let used = |make: fn() -> BlockingQueue<u64>| allocations(|| assert!(make().is_empty()));
+    assert_eq!(made(|| BlockingQueue::bounded(64)), 0);
+    assert_eq!(used(|| BlockingQueue::bounded(64)), 2, "itself, and the room");
+    assert_eq!(made(|| BlockingQueue::builder().capacity(64).build()), 2);
+    assert_eq!((made(BlockingQueue::unbounded), used(BlockingQueue::unbounded)), (0, 1));
+    assert_eq!(allocations(|| drop(black_box(TransferQueue::<u64>::new()))), 0);
+    assert_eq!(allocations(|| assert_eq!(TransferQueue::<u64>::new().len(), 0)), 1);
+    assert_eq!(allocations(|| drop(black_box(SynchronousQueue::<u64>::new()))), 0);
+    assert_eq!(allocations(|| assert_eq!(SynchronousQueue::<u64>::new().waiters(), 0)), 1);
     let sized = || BlockingQueue::builder().capacity(4);
     let bounded = sized().build();
     // Grown by the first round.

@@ -24,11 +24,11 @@ use support::{Random, Waiter, block_on, leaked, on_tokio};
 
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long one of the six tests runs; two of them run at a time.
+/// How long one of the eight tests runs; two of them run at a time.
 fn duration() -> Duration {
     let seconds =
         std::env::var("SEMAFORO_STRESS_SECONDS").ok().and_then(|value| value.parse().ok());
-    Duration::from_secs_f64(seconds.unwrap_or(8.0) / 3.0)
+    Duration::from_secs_f64(seconds.unwrap_or(8.0) / 4.0)
 }
 
 /// What has become of a message, by its number. Each changes once.
@@ -183,14 +183,14 @@ type Transferring = TransferQueue<Message>;
 type Meeting = SynchronousQueue<Message>;
 
 subject! {
-    Bounded, put, semaforo::queue::blocking::Put<Message, &'static Self>,
-    try_put, semaforo::queue::blocking::Take<Message, &'static Self>,
+    Bounded, put, semaforo::queue::blocking::Put<&'static Self>,
+    try_put, semaforo::queue::blocking::Take<&'static Self>,
     take_batches
 }
 
 subject! {
-    Transferring, transfer, semaforo::queue::Transfer<Message, Self, &'static Self>,
-    try_transfer, semaforo::queue::Receive<Message, Self, &'static Self>,
+    Transferring, transfer, semaforo::queue::Transfer<&'static Self>,
+    try_transfer, semaforo::queue::Receive<&'static Self>,
     |queue, _| {
         let message = accounts_of(queue).make();
         queue.put(message).unwrap();
@@ -199,9 +199,117 @@ subject! {
 }
 
 subject! {
-    Meeting, put, semaforo::queue::Transfer<Message, Self, &'static Self>,
-    try_put, semaforo::queue::Receive<Message, Self, &'static Self>,
+    Meeting, put, semaforo::queue::Transfer<&'static Self>,
+    try_put, semaforo::queue::Receive<&'static Self>,
     |_, _| {}
+}
+
+/// Several queues at once: most requests are for any of them.
+struct Several<Q> {
+    queues: [Q; 3],
+    accounts: &'static Accounts,
+    cancellers: Cancellers,
+    turn: AtomicUsize,
+}
+
+impl<Q> Several<Q> {
+    fn new(queues: [Q; 3]) -> &'static Self {
+        let (accounts, cancellers) = (Accounts::new(), Cancellers::new());
+        leaked(Self { queues, accounts, cancellers, turn: AtomicUsize::new(0) })
+    }
+
+    /// One of them, each in turn.
+    fn one(&self) -> &Q {
+        &self.queues[self.turn.fetch_add(1, Ordering::Relaxed) % self.queues.len()]
+    }
+
+    /// All of them, beginning with any, and one of them twice.
+    fn any(&self, random: &mut Random) -> [&Q; 4] {
+        let first = random.below(3) as usize;
+        [0, 1, 2, 3].map(|index| &self.queues[(first + index) % 3])
+    }
+
+    /// Waits, awaits or abandons a request.
+    fn run<O: Operation>(
+        &self,
+        request: Request<O>,
+        random: &mut Random,
+    ) -> Option<Output<O, Limited>> {
+        let request = bound(request, &self.cancellers, random);
+        match random.below(3) {
+            0 => Some(request.wait()),
+            1 => Some(block_on(request)),
+            _ => abandon(request, random),
+        }
+    }
+}
+
+macro_rules! several {
+    ($queue:ty, $put:ident, $put_operation:ty, $try:ident, $take_operation:ty, $put_any:expr) => {
+        impl Subject for Several<$queue> {
+            type Put = $put_operation;
+            type Take = $take_operation;
+
+            fn put(&'static self, message: Message) -> Request<Self::Put> {
+                self.one().$put(message)
+            }
+
+            fn take(&'static self) -> Request<Self::Take> {
+                self.one().take()
+            }
+
+            fn try_put(&self, message: Message) -> Result<(), Message> {
+                self.one().$try(message).map_err(Rejected::into_item)
+            }
+
+            fn try_take(&self) -> Option<Message> {
+                <$queue>::try_take_any(&self.queues.each_ref()).ok().map(|(_, message)| message)
+            }
+
+            fn drain_at_most(&self, max: usize) -> Vec<Message> {
+                self.queues.iter().flat_map(|queue| queue.drain_at_most(max)).collect()
+            }
+
+            fn waiters(&self) -> usize {
+                self.queues.iter().map(|queue| queue.waiters()).sum()
+            }
+
+            fn special(&'static self, random: &mut Random) {
+                let put_any: fn(&'static Self, &mut Random) = $put_any;
+                for _ in 0..16 {
+                    put_any(self, random);
+                    let taken = self.run(<$queue>::take_any(self.any(random)), random);
+                    if let Some(Ok((_, message))) = taken {
+                        message.take();
+                    }
+                }
+            }
+        }
+    };
+}
+
+several! {
+    Bounded, put, semaforo::queue::blocking::Put<&'static Bounded>,
+    try_put, semaforo::queue::blocking::Take<&'static Bounded>,
+    |several, random| {
+        let message = several.accounts.make();
+        let put = several.run(Bounded::put_any(several.any(random), message), random);
+        if let Some(Ok(_)) = put {
+            several.accounts.accepted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+several! {
+    Transferring, transfer, semaforo::queue::Transfer<&'static Transferring>,
+    try_transfer, semaforo::queue::Receive<&'static Transferring>,
+    |several, random| {
+        let message = several.accounts.make();
+        let put = several.run(several.one().transfer(message), random);
+        if let Some(Ok(())) = put {
+            several.accounts.accepted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Batches, of which some are dropped half-way.
@@ -499,4 +607,30 @@ fn a_bounded_queue_keeps_its_order() {
         assert_eq!(expected.next(), None);
         producer.join();
     }
+}
+
+fn several<Q>(several: &'static Several<Q>)
+where
+    Several<Q>: Subject,
+{
+    let canceller = Waiter::on_a_thread(|| several.cancellers.run());
+    stress(several, several.accounts);
+    several.cancellers.done.store(true, Ordering::Relaxed);
+    canceller.join();
+    assert_eq!(several.cancellers.leftovers(), 0, "registrations left");
+}
+
+/// With room for one in one of them, so that those who put wait, too.
+#[test]
+fn several_bounded_queues_lose_nothing() {
+    let queues = [1, 2, 1].map(BlockingQueue::bounded);
+    queues.iter().for_each(|queue| queue.set_patience(PATIENCE));
+    several(Several::new(queues));
+}
+
+#[test]
+fn several_transfer_queues_lose_nothing() {
+    let queues = [(); 3].map(|()| TransferQueue::new());
+    queues.iter().for_each(|queue| queue.set_patience(PATIENCE));
+    several(Several::new(queues));
 }

@@ -254,7 +254,7 @@ struct Adding {
 impl Visitor for &'static Adding {
     type Granted = semaforo::MutexGuard<'static, (u64, u64)>;
     type Refusal = Infallible;
-    type Operation = semaforo::sync::mutex::Lock<(u64, u64), &'static Mutex<(u64, u64)>>;
+    type Operation = semaforo::sync::mutex::Lock<&'static Mutex<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {
         self.mutex.lock()
@@ -302,7 +302,7 @@ struct Writing(&'static Reading);
 impl Visitor for &'static Reading {
     type Granted = semaforo::RwLockReadGuard<'static, (u64, u64)>;
     type Refusal = Infallible;
-    type Operation = semaforo::sync::rwlock::Read<(u64, u64), &'static RwLock<(u64, u64)>>;
+    type Operation = semaforo::sync::rwlock::Read<&'static RwLock<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {
         self.lock.read()
@@ -333,7 +333,7 @@ impl Reading {
 impl Visitor for Writing {
     type Granted = semaforo::RwLockWriteGuard<'static, (u64, u64)>;
     type Refusal = Infallible;
-    type Operation = semaforo::sync::rwlock::Write<(u64, u64), &'static RwLock<(u64, u64)>>;
+    type Operation = semaforo::sync::rwlock::Write<&'static RwLock<(u64, u64)>>;
 
     fn request(&self, _: &mut Random) -> Request<Self::Operation> {
         self.0.lock.write()

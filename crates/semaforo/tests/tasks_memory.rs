@@ -6,6 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
+use semaforo::CancelSource;
 use semaforo::tasks::{Limited, Mode, Pool, Shutdown, Spawn, yield_now};
 use support::{eventually, pool, watched};
 
@@ -102,6 +103,23 @@ fn one_by_one(pool: &Pool, tasks: usize) {
     assert!(most < KEPT, "{most} bytes are kept while tasks are awaited one by one");
 }
 
+/// Tasks that are cancelled while the workers are busy do not fill the queue.
+fn cancelled_one_by_one(pool: &Pool, tasks: usize) {
+    let before = bytes();
+    let growth = (0..tasks).map(|n| {
+        let (stop, captured) = (CancelSource::new(), [n; 64]);
+        let task = pool.at(9).cancel_on(&stop.token()).spawn(move || captured.len());
+        if n % 2 == 0 {
+            stop.cancel();
+        } else {
+            assert!(task.cancel());
+        }
+        bytes() - before
+    });
+    let most = growth.max().unwrap();
+    assert!(most < KEPT, "{most} bytes are kept while tasks are cancelled one by one");
+}
+
 #[test]
 fn a_million_tasks_leave_nothing_behind() {
     watched(|| {
@@ -118,6 +136,34 @@ fn a_million_tasks_leave_nothing_behind() {
             assert!(tasks.iter().all(|task| task.cancel()));
             drop(held);
             pools[0].at(9).spawn(|| ()).wait().unwrap();
+        });
+        // Of levels whose turn does not come, also in the queue of a worker.
+        for mode in support::MODES {
+            let pool = pool(mode, 1);
+            let held = support::hold(&pool);
+            cancelled_one_by_one(&pool, 50_000);
+            drop(held);
+            let inside = pool.clone();
+            pool.spawn(move || cancelled_one_by_one(&inside, 50_000)).wait().unwrap();
+        }
+        // A token that outlives them.
+        let stop = CancelSource::new();
+        expect_no_growth("tasks with a token", || {
+            let done = Arc::default();
+            for round in 0..250_000 {
+                let start = pools[round % 2].start().cancel_on(&stop.token());
+                let counts = count(&done);
+                match round % 3 {
+                    0 => start.execute(counts),
+                    1 => drop(start.spawn(counts)),
+                    _ => drop(start.spawn_future(async move {
+                        yield_now().await;
+                        counts();
+                    })),
+                }
+            }
+            eventually("all have run", || done.load(Ordering::Relaxed) == 250_000);
+            eventually("the token keeps none", || stop.token().registrations() == 0);
         });
         expect_no_growth("limits", || {
             let (limited, done) = (Limited::new(pools[0].clone(), 1), Arc::default());

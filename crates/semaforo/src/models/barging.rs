@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{Basket, settled};
 use super::checker::{explore, explore_within};
 use super::race::{race, time_passes};
 use super::task::{Asking, Task};
 use super::witness::Witness;
-use crate::{CancelSource, Mutex, RwLock, Semaphore, WaitError};
+use crate::{AcquireError, CancelSource, Mutex, RwLock, Semaphore, WaitError};
 
 /// A semaphore without permits, and two tasks that wait for one each.
 fn two() -> (Arc<Semaphore>, Asking, Asking) {
@@ -173,21 +173,86 @@ fn nudge_against_cancel() {
     });
 }
 
-/// A thread that may have been told to try again is cancelled.
+/// A thread that may have been told to try again is cancelled, while a newcomer may take what it was
+/// told of, for good: then it sees that it was cancelled, and does not wait for another turn.
 #[test]
 fn nudge_of_a_thread_against_cancel() {
     explore_within(3, || {
-        let (semaphore, _) = race(
-            (Semaphore::barging(0), CancelSource::new()),
+        let (semaphore, _, taken) = race(
+            (Semaphore::barging(0), CancelSource::new(), Basket::default()),
             [
-                |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
+                |(semaphore, source, taken)| match semaphore
+                    .acquire(1)
+                    .cancel_on(&source.token())
+                    .wait()
+                {
+                    Ok(permit) => {
+                        taken.add([1]);
+                        permit.forget();
+                    }
+                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+                },
+                |(_, source, _)| source.cancel(),
+                |(semaphore, _, taken)| {
+                    semaphore.release(1).unwrap();
+                    if let Ok(permit) = semaphore.try_acquire(1) {
+                        taken.add([1]);
+                        permit.forget();
+                    }
+                },
+            ],
+        );
+        let taken = taken.sorted().len() as u32;
+        assert!(taken <= 1, "one permit was taken twice");
+        settled(&semaphore, 1 - taken, 0);
+    });
+}
+
+/// A task was told to try again. While it comes, it is cancelled, and a newcomer is there: one of the
+/// two has the permit, and the task behind has it next.
+#[test]
+fn nudge_against_cancel_and_a_newcomer() {
+    explore_within(3, || {
+        let semaphore = Arc::new(Semaphore::barging(0));
+        let source = CancelSource::new();
+        let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
+        let second = Task::queued(semaphore.acquire_owned(1));
+        semaphore.release(1).unwrap();
+        race(
+            (Arc::clone(&semaphore), source, first),
+            [
+                |(semaphore, ..)| drop(semaphore.try_acquire(1)),
+                |(_, source, _)| source.cancel(),
+                |(_, _, first)| match first.take().run() {
                     Ok(permit) => drop(permit),
                     Err(error) => assert_eq!(error, WaitError::Cancelled),
                 },
-                |(_, source)| source.cancel(),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
             ],
         );
+        drop(second.left().resume().unwrap());
+        settled(&semaphore, 1, 0);
+    });
+}
+
+/// A task was told to try again, and does not come. The semaphore is closed, and whoever is behind it,
+/// or may be about to, is refused all the same.
+#[test]
+fn close_behind_a_nudge() {
+    explore_within(3, || {
+        let (semaphore, first, second) = two();
+        semaphore.release(1).unwrap();
+        let (_, second) = race(
+            (Arc::clone(&semaphore), second),
+            [
+                |(semaphore, _)| {
+                    assert_eq!(semaphore.acquire(2).wait().unwrap_err(), AcquireError::Closed);
+                },
+                |(semaphore, _)| drop(semaphore.try_acquire(1)),
+                |(semaphore, _)| semaphore.close(),
+            ],
+        );
+        assert_eq!(second.left().resume().unwrap_err(), AcquireError::Closed);
+        assert_eq!(first.left().resume().unwrap_err(), AcquireError::Closed);
         settled(&semaphore, 1, 0);
     });
 }

@@ -1,5 +1,6 @@
 //! Waiting on a condition: against signals, limits, dropping and those who want the lock.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -17,20 +18,20 @@ use crate::{
 
 /// A lock, and one of its conditions.
 #[derive(Default)]
-struct Place {
-    lock: Arc<Mutex<u32>>,
-    condition: Condition,
+pub(super) struct Place {
+    pub(super) lock: Arc<Mutex<u32>>,
+    pub(super) condition: Condition,
 }
 
 /// A task prepared for one side that waits for a signal, or has signalled urgently.
-type Waiting<L = Unlimited> = For<Task<Request<WaitFor<OwnedMutexGuard<u32>>, L>>>;
+pub(super) type Waiting<L = Unlimited> = For<Task<Request<WaitFor<OwnedMutexGuard<u32>>, L>>>;
 
 impl Place {
-    fn enter(&self) -> OwnedMutexGuard<u32> {
+    pub(super) fn enter(&self) -> OwnedMutexGuard<u32> {
         self.lock.lock_owned().wait()
     }
 
-    fn waiting(&self) -> Waiting {
+    pub(super) fn waiting(&self) -> Waiting {
         Task::queued(self.condition.wait(self.enter()))
     }
 
@@ -39,7 +40,7 @@ impl Place {
     }
 
     /// Signals one, and leaves.
-    fn signal(&self, guard: OwnedMutexGuard<u32>) {
+    pub(super) fn signal(&self, guard: OwnedMutexGuard<u32>) {
         assert!(self.condition.signal(&guard));
     }
 
@@ -49,7 +50,7 @@ impl Place {
     }
 
     /// Nobody waits any more, for the lock or for a signal, and the lock is free.
-    fn assert_settled(&self) {
+    pub(super) fn assert_settled(&self) {
         while time_passes() {}
         assert_eq!(self.condition.waiters(), 0, "somebody still waits for a signal");
         assert_eq!((self.lock.waiters(), self.lock.is_locked()), (0, false));
@@ -584,6 +585,115 @@ fn a_signal_against_an_owner() {
             ],
         );
         assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
+    });
+}
+
+/// One of an owner's two guards is dropped on another thread while it waits with the other, is signalled,
+/// and comes back. Nothing is left of its holds afterwards.
+#[test]
+fn a_dropped_guard_against_a_signal_of_its_owner() {
+    explore_within(3, || {
+        let lock = Arc::new(ReentrantLock::new(()));
+        let (condition, key) = (ReentrantCondition::new(), OwnerKey::new());
+        let outer = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
+        let waiting = Task::queued(condition.wait(lock.lock_owned_as(&key).wait().unwrap()));
+        let guard = For::one_side(lock.lock_owned_as(&OwnerKey::new()).wait().unwrap());
+        let (lock, condition, ..) = race(
+            (lock, condition, outer, waiting, guard),
+            [
+                |(lock, condition, _, waiting, guard)| {
+                    assert!(condition.signal(&guard.take()));
+                    let guard = waiting.take().resume();
+                    assert!((1..=2).contains(&lock.holds()));
+                    drop(guard);
+                },
+                |(_, _, outer, ..)| drop(outer.take()),
+            ],
+        );
+        assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
+    });
+}
+
+/// The same, while the wait only begins.
+#[test]
+fn a_dropped_guard_against_the_wait_of_its_owner() {
+    explore_within(3, || {
+        let lock = Arc::new(ReentrantLock::new(()));
+        let (condition, key) = (ReentrantCondition::new(), OwnerKey::new());
+        let outer = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
+        let inner = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
+        let (lock, condition, ..) = race(
+            (lock, condition, outer, inner),
+            [
+                |(lock, condition, _, inner)| {
+                    let mut waiting = Box::pin(condition.wait(inner.take()));
+                    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                    assert!(waiting.as_mut().poll(&mut context).is_pending());
+                    let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
+                    assert!(condition.signal(&other));
+                    drop(other);
+                    assert!(waiting.as_mut().poll(&mut context).is_ready());
+                },
+                |(_, _, outer, _)| drop(outer.take()),
+            ],
+        );
+        assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
+    });
+}
+
+/// A guard is made and dropped while another of its owner begins to wait, is signalled, and comes
+/// back: its hold may be given away before the guard has noted that it was made.
+#[test]
+fn a_new_guard_against_the_wait_of_its_owner() {
+    explore_within(3, || {
+        let lock = Arc::new(ReentrantLock::new(()));
+        let (condition, key) = (ReentrantCondition::new(), OwnerKey::new());
+        let guard = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
+        let (lock, condition, ..) = race(
+            (lock, condition, key, guard),
+            [
+                |(lock, condition, _, guard)| {
+                    let mut waiting = Task::new(condition.wait(guard.take()));
+                    assert!(waiting.poll().is_pending());
+                    let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
+                    assert!(condition.signal(&other));
+                    drop(other);
+                    let guard = waiting.resume();
+                    assert!((1..=2).contains(&lock.holds()));
+                    drop(guard);
+                },
+                |(lock, _, key, _)| drop(lock.lock_owned_as(key).wait().unwrap()),
+            ],
+        );
+        assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
+    });
+}
+
+/// A task is signalled by one who leaves, while a newcomer wants the lock: it is the next inside.
+#[test]
+fn signalling_and_leaving_against_a_newcomer() {
+    explore_within(3, || {
+        let place = Place::default();
+        let (waiting, guard) = (place.waiting(), place.entered());
+        let (place, ..) = race(
+            (place, waiting, guard, Witness::new()),
+            [
+                |(place, waiting, guard, witness)| {
+                    let mut guard = guard.take();
+                    *guard = 1;
+                    assert!(place.condition.signal_and_leave(guard));
+                    let mut guard = waiting.take().resume();
+                    assert_eq!(std::mem::take(&mut *guard), 1, "nobody was in between");
+                    witness.change();
+                },
+                |(place, _, _, witness)| {
+                    let guard = place.enter();
+                    assert_eq!(*guard, 0);
+                    witness.change();
+                },
+            ],
+        );
+        place.assert_settled();
     });
 }
 

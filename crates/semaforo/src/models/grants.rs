@@ -3,10 +3,10 @@
 use std::mem::forget;
 use std::sync::Arc;
 
-use super::accounts::{once_contended, settled};
+use super::accounts::{Basket, once_contended, settled};
 use super::checker::{explore, explore_within};
 use super::race::race;
-use super::task::Task;
+use super::task::{Asking, Task};
 use super::witness::Witness;
 use crate::{AutoEvent, Latch, Mutex, Semaphore};
 
@@ -82,8 +82,11 @@ fn asking_while_the_word_moves() {
         let semaphore = race(
             Semaphore::new(1),
             [
+                |semaphore| {
+                    assert_eq!(semaphore.available(), 1);
+                    assert_eq!(semaphore.available(), 1);
+                },
                 |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
-                |semaphore| assert_eq!(semaphore.available(), 1),
             ],
         );
         settled(&semaphore, 1, 0);
@@ -248,22 +251,44 @@ fn two_drops_against_a_grant() {
     });
 }
 
-/// Somebody waits for two permits, of which one is there, and the other is released. Another only
-/// tries: it does not overtake, at any moment of the hand-over.
+/// A task waits for two permits, of which one is there.
+fn wants_both() -> (Arc<Semaphore>, Asking) {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let both = Task::queued(semaphore.acquire_owned(2));
+    (semaphore, both)
+}
+
+/// The other permit is released, while a thread tries to have one: it does not overtake, at any moment
+/// of the hand-over.
 #[test]
 fn trying_does_not_overtake() {
     explore(|| {
-        let semaphore = Arc::new(Semaphore::new(1));
-        let both = Task::queued(semaphore.acquire_owned(2));
-        race(
-            Arc::clone(&semaphore),
+        let (semaphore, both) = race(
+            wants_both(),
             [
-                |semaphore| semaphore.release(1).unwrap(),
-                |semaphore| assert!(semaphore.try_acquire(1).is_none()),
+                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+                |(semaphore, _)| semaphore.release(1).unwrap(),
             ],
         );
         drop(both.left().resume().unwrap());
         settled(&semaphore, 2, 0);
+    });
+}
+
+/// A thread tries to have the one permit, while another holds the object's lock for a moment, and
+/// leaves everything as it was.
+#[test]
+fn trying_does_not_overtake_while_another_looks() {
+    explore(|| {
+        let (semaphore, both) = race(
+            wants_both(),
+            [
+                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+                |(semaphore, _)| assert_eq!(semaphore.waiters(), 1),
+            ],
+        );
+        drop(both);
+        settled(&semaphore, 1, 0);
     });
 }
 
@@ -347,22 +372,27 @@ fn parking_against_a_signal() {
     });
 }
 
-/// Two signals, of which at most one is stored, and a thread that waits twice: if it is let through
-/// once by both, it is not let through again.
+/// A pulse, then a signal, and a thread that waits. If the pulse lets it through, the signal is stored,
+/// and lets it through a second time, but not a third; otherwise the signal is used up by the first.
 #[test]
 fn a_pulse_against_a_signal() {
     explore(|| {
-        let event = AutoEvent::new();
-        let event = race(
-            event,
+        let (event, pulsed) = race(
+            (AutoEvent::new(), Basket::default()),
             [
-                |event| event.happened().wait(),
-                |event| {
-                    event.pulse();
+                |(event, _)| event.happened().wait(),
+                |(event, pulsed)| {
+                    pulsed.add((0..event.pulse()).map(|_| 1));
                     event.set();
                 },
             ],
         );
-        assert_eq!(event.waiters(), 0);
+        let stored = match pulsed.sorted()[..] {
+            [] => false,
+            [1] => true,
+            ref more => panic!("one waits, and {more:?} were let through"),
+        };
+        assert_eq!((event.waiters(), event.is_set()), (0, stored));
+        assert_eq!((event.try_pass(), event.try_pass()), (stored, false));
     });
 }

@@ -15,7 +15,7 @@ use crate::request::Unlimited;
 use crate::{BlockingQueue, CancelSource, Request, TryTakeError, WaitError};
 
 /// A task prepared for one side that waits for an item.
-type Taking<L = Unlimited> = For<Task<Request<Take<u32, Arc<BlockingQueue<u32>>>, L>>>;
+type Taking<L = Unlimited> = For<Task<Request<Take<Arc<BlockingQueue<u32>>>, L>>>;
 
 /// A request for several items.
 type Collecting = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -7,9 +7,9 @@ use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, race, time_passes};
 use super::task::Task;
 use super::tray::{Count, Dropped, Tray};
-use crate::WaitError;
 use crate::tasks::head::{Run, state};
 use crate::tasks::{Handle, JoinError, Spawn};
+use crate::{CancelSource, CancelToken, WaitError};
 
 /// A task that has yet to be run, its handle, and what is counted: calls, captures and outcomes that are
 /// dropped.
@@ -23,15 +23,30 @@ struct Started {
 
 impl Started {
     fn new() -> Self {
-        let tray = Tray::new();
+        Self::with_token(&CancelToken::never())
+    }
+
+    /// One that is cancelled when the token fires.
+    fn with_token(token: &CancelToken) -> Self {
+        let started = Self::prepared();
+        started.spawn(token);
+        started
+    }
+
+    /// One that has yet to be [started](Self::spawn).
+    fn prepared() -> Self {
         let (calls, captures, outcomes) = (Count::default(), Count::default(), Count::default());
-        let (called, capture, outcome) = (calls.clone(), captures.drops(), outcomes.drops());
-        let handle = tray.spawn(move || {
+        Self { tray: Tray::new(), handle: For::later(), calls, captures, outcomes }
+    }
+
+    fn spawn(&self, token: &CancelToken) {
+        let (called, capture) = (self.calls.clone(), self.captures.drops());
+        let outcome = self.outcomes.drops();
+        self.handle.put(self.tray.start().cancel_on(token).spawn(move || {
             called.up();
             drop(capture);
             outcome
-        });
-        Self { tray, handle: For::one_side(handle), calls, captures, outcomes }
+        }));
     }
 
     fn task(&self) -> Arc<dyn Run> {
@@ -293,5 +308,74 @@ fn two_who_run_against_cancel() {
             ],
         );
         started.settled(started.calls.get().min(1));
+    });
+}
+
+/// A task and its token, which has not fired.
+fn with_token() -> (Started, CancelSource) {
+    let stop = CancelSource::new();
+    (Started::with_token(&stop.token()), stop)
+}
+
+/// Its token fires while the task begins and ends: whoever fires it finds it finished or cancelled.
+#[test]
+fn against_a_token() {
+    explore(|| {
+        let (started, stop) = race(
+            with_token(),
+            [
+                |(started, _)| started.run(),
+                |(started, stop)| {
+                    stop.cancel();
+                    let handle = started.handle.take();
+                    assert!(handle.is_finished(), "the token has not cancelled it");
+                    match handle.wait() {
+                        Ok(outcome) => drop(outcome),
+                        Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+                    }
+                },
+            ],
+        );
+        started.settled(started.calls.get().min(1));
+        assert_eq!(stop.token().registrations(), 0);
+    });
+}
+
+/// The same while a task joins, and is answered in any case.
+#[test]
+fn against_a_token_and_a_poll() {
+    explore_within(3, || {
+        let (started, stop) = race(
+            with_token(),
+            [
+                |(started, _)| started.run(),
+                |(_, stop)| stop.cancel(),
+                |(started, _)| match Task::new(started.handle.take()).run() {
+                    Ok(outcome) => drop(outcome),
+                    Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+                },
+            ],
+        );
+        started.settled(started.calls.get().min(1));
+        assert_eq!(stop.token().registrations(), 0);
+    });
+}
+
+/// The token fires while the task is started: it is cancelled when both are done.
+#[test]
+fn a_token_against_the_start() {
+    explore(|| {
+        let stop = CancelSource::new();
+        let token = stop.token();
+        let (started, _, token) = race(
+            (Started::prepared(), stop, token),
+            [|(started, _, token)| started.spawn(token), |(_, stop, _)| stop.cancel()],
+        );
+        let handle = started.handle.take();
+        assert!(handle.is_finished(), "the token has missed it");
+        assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+        started.tray.run();
+        started.settled(0);
+        assert_eq!(token.registrations(), 0);
     });
 }

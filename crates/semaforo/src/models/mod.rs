@@ -20,9 +20,11 @@
 
 mod accounts;
 mod barging;
+mod barging_conditions;
 mod barriers;
 mod cancellation;
 mod checker;
+mod choices;
 mod closing;
 mod conditions;
 mod deferring;
@@ -43,6 +45,7 @@ mod scopes;
 mod suspending;
 mod task;
 mod time_limits;
+mod timer;
 mod transfers;
 mod tray;
 mod witness;

@@ -12,7 +12,8 @@ use crate::tasks::{Pool, Shutdown};
 
 /// A pool with one level.
 pub(super) fn pool(threads: usize, spares: usize) -> Pool {
-    let pool = Pool::builder().threads(threads).spares(spares).levels(1).build().unwrap();
+    let builder = Pool::builder().threads(threads).spares(spares).stand_ins(spares);
+    let pool = builder.levels(1).build().unwrap();
     if cfg!(loom) {
         // Loom does not follow the counts of the standard library's `Arc`, so it would not know that
         // whoever drops this comes last.

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A task prepared for one side that waits for room.
-type Putting<L = Unlimited> = For<Task<Request<Put<u32, Arc<BlockingQueue<u32>>>, L>>>;
+type Putting<L = Unlimited> = For<Task<Request<Put<Arc<BlockingQueue<u32>>>, L>>>;
 
 /// A queue with room for one item, in which there is one.
 fn full() -> Arc<BlockingQueue<u32>> {

@@ -4,6 +4,8 @@ use super::checker::explore_within;
 use super::pools::{pool, shut_down};
 use super::tray::Count;
 use super::witness::Witness;
+#[cfg(shuttle)]
+use crate::CancelSource;
 
 /// The owner waits for one task.
 #[test]
@@ -87,14 +89,53 @@ fn an_owner_that_helps() {
     });
 }
 
-/// The pool is shut down while the scope starts a task: that runs or is cancelled, and the owner goes.
+/// The pool is shut down while the scope starts a task that borrows: it runs or is cancelled, and is gone when
+/// the owner goes.
 #[test]
 fn against_the_end() {
     explore_within(2, || {
         let pool = pool(1, 0);
         let other = pool.clone();
         let ends = super::checker::spawn(move || shut_down(other));
-        pool.scope(|scope| scope.execute(|| ()));
+        let (witness, captures) = (Witness::new(), Count::default());
+        pool.scope(|scope| {
+            let captured = captures.drops();
+            let work = || {
+                witness.change();
+                drop(captured);
+            };
+            // Not joined, and no reason to panic if it was refused.
+            std::mem::forget(scope.spawn(work));
+        });
+        assert_eq!(captures.get(), 1, "the owner has left before the task");
+        assert!(witness.look() <= 1);
         ends.join().unwrap();
+    });
+}
+
+/// A token fires while the scope's task begins: it runs or is cancelled, and the owner waits for it all the
+/// same. (Loom does not follow the counts of the task, whose last one may be dropped by either.)
+#[cfg(shuttle)]
+#[test]
+fn against_a_token() {
+    explore_within(2, || {
+        let pool = pool(1, 0);
+        let stop = CancelSource::new();
+        let (token, fires) = (stop.token(), stop.clone());
+        let fired = super::checker::spawn(move || fires.cancel());
+        let (witness, captures) = (Witness::new(), Count::default());
+        pool.scope(|scope| {
+            let captured = captures.drops();
+            let work = || {
+                witness.change();
+                drop(captured);
+            };
+            scope.start().cancel_on(&token).execute(work);
+        });
+        assert_eq!(captures.get(), 1, "the owner has left before the task");
+        assert!(witness.look() <= 1);
+        fired.join().unwrap();
+        assert_eq!(token.registrations(), 0);
+        shut_down(pool);
     });
 }

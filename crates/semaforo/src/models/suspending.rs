@@ -11,6 +11,7 @@ use super::witness::Witness;
 use crate::primitive::Mutex;
 use crate::tasks::head::state;
 use crate::tasks::{Handle, JoinError, Spawn};
+use crate::{CancelSource, CancelToken};
 
 /// What a future waits for: so many calls of [`ring`](Self::ring).
 struct Bell {
@@ -48,10 +49,16 @@ struct Waiting {
 impl Waiting {
     /// A future that has yet to be polled, and will be ready after so many rings.
     fn new(rings: u32) -> Self {
+        Self::with_token(rings, &CancelToken::never())
+    }
+
+    /// One that is cancelled when the token fires.
+    fn with_token(rings: u32, token: &CancelToken) -> Self {
         let (tray, futures) = (Tray::new(), Count::default());
         let bell = Arc::new(Bell { rings: Mutex::new((0, None)) });
         let (heard, lives, alone) = (Arc::clone(&bell), futures.drops(), Witness::new());
-        let handle = tray.spawn_future(std::future::poll_fn(move |context| {
+        let start = tray.start().cancel_on(token);
+        let handle = start.spawn_future(std::future::poll_fn(move |context| {
             let _ = &lives;
             alone.change();
             let mut current = heard.rings.lock().unwrap();
@@ -249,5 +256,66 @@ fn dropping_the_handle_against_the_last_poll() {
         let waiting =
             race(waiting, [|waiting| waiting.tray.run(), |waiting| drop(waiting.handle.take())]);
         waiting.settled();
+    });
+}
+
+/// A future that has yet to be polled, and its token.
+fn with_token(rings: u32) -> (Waiting, CancelSource) {
+    let stop = CancelSource::new();
+    (Waiting::with_token(rings, &stop.token()), stop)
+}
+
+/// Fires the token, and finds the future finished or cancelled.
+fn fire_and_join((waiting, stop): &(Waiting, CancelSource)) {
+    stop.cancel();
+    let handle = waiting.handle.take();
+    assert!(handle.is_finished(), "the token has not cancelled it");
+    match handle.wait() {
+        Ok(rings) => assert_eq!(rings, 1),
+        Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+    }
+}
+
+/// Its token fires while it is polled, and suspended.
+#[test]
+fn a_token_against_suspension() {
+    explore(|| {
+        let (waiting, stop) =
+            race(with_token(1), [|(waiting, _)| waiting.tray.run(), fire_and_join]);
+        waiting.settled();
+        assert_eq!(stop.token().registrations(), 0);
+    });
+}
+
+/// Its token fires while it is polled for the last time.
+#[test]
+fn a_token_against_the_last_poll() {
+    explore(|| {
+        let objects = with_token(1);
+        objects.0.bell.ring();
+        let (waiting, stop) = race(objects, [|(waiting, _)| waiting.tray.run(), fire_and_join]);
+        waiting.settled();
+        assert_eq!(stop.token().registrations(), 0);
+    });
+}
+
+/// Its token fires while it is suspended, and woken.
+#[test]
+fn a_token_against_wake() {
+    explore(|| {
+        let objects = with_token(1);
+        objects.0.tray.run();
+        let (waiting, stop) = race(
+            objects,
+            [
+                |(waiting, _)| {
+                    waiting.bell.ring();
+                    waiting.tray.run();
+                },
+                fire_and_join,
+            ],
+        );
+        waiting.settled();
+        assert_eq!(stop.token().registrations(), 0);
     });
 }

@@ -17,10 +17,10 @@ use crate::{
 type Messages = Arc<TransferQueue<u32>>;
 
 /// A task prepared for one side that waits until its message is taken.
-type Sending<L = Unlimited> = For<Task<Request<Transfer<u32, TransferQueue<u32>, Messages>, L>>>;
+type Sending<L = Unlimited> = For<Task<Request<Transfer<Messages>, L>>>;
 
 /// A task prepared for one side that waits for a message.
-type Taking<L = Unlimited> = For<Task<Request<Receive<u32, TransferQueue<u32>, Messages>, L>>>;
+type Taking<L = Unlimited> = For<Task<Request<Receive<Messages>, L>>>;
 
 fn sending(queue: &Messages, message: u32) -> Sending {
     Task::queued(queue.transfer_owned(message))

@@ -48,7 +48,7 @@ impl Policy for Counting {
     type Refusal = Infallible;
     type Misuse = CountError;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, count: u64, (): ()) -> Option<u64> {

@@ -23,7 +23,7 @@ impl Policy for Gate {
     type Refusal = Infallible;
     type Misuse = Infallible;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {
@@ -59,7 +59,7 @@ impl Policy for Signalling {
     type Refusal = Infallible;
     type Misuse = Infallible;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

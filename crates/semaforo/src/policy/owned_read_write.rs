@@ -75,6 +75,11 @@ impl OwnedReadWrite {
         (if Self::is_written(state) { state & HOLDS } else { 0 }) as u32
     }
 
+    /// How many reads and writes a writer has given up.
+    pub(crate) const fn given_up(holds: u32) -> (u32, u32) {
+        (holds >> HOLD_BITS, holds & HOLDS as u32)
+    }
+
     const fn is_written(state: u64) -> bool {
         state >> OWNER_SHIFT != 0
     }
@@ -95,7 +100,7 @@ impl Policy for OwnedReadWrite {
     type Refusal = TooManyHolds;
     type Misuse = NotHeldSo;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
     const LANES: usize = 2;
 
     fn acquire(&self, state: u64, entry: Entry) -> Option<u64> {
@@ -146,6 +151,16 @@ impl Policy for OwnedReadWrite {
             Entry::Read(owner) => Exit::Read(owner),
             Entry::Write(owner) => Exit::Write(owner),
         })
+    }
+
+    /// Of a writer, with its reads.
+    fn give_up(&self, state: u64, entry: Entry) -> Option<(u64, u32)> {
+        match entry {
+            Entry::Write(owner) if Self::is_writer(state, owner) => {
+                Some((0, (state & READERS) as u32))
+            }
+            _ => None,
+        }
     }
 
     fn refuse(&self, state: u64, entry: Entry) -> Option<TooManyHolds> {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{Policy, Refusal, Trust};
+use super::{Policy, Trust, refusals};
 
 /// One owner at a time, who may hold many times over.
 ///
@@ -64,7 +64,7 @@ impl Policy for Owned {
     type Refusal = TooManyHolds;
     type Misuse = NotOwner;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, owner: Owner) -> Option<u64> {
@@ -88,6 +88,10 @@ impl Policy for Owned {
         Some(owner)
     }
 
+    fn give_up(&self, state: u64, owner: Owner) -> Option<(u64, u32)> {
+        (Self::owner(state) == Some(owner)).then(|| (0, Self::holds(state)))
+    }
+
     fn refuse(&self, state: u64, owner: Owner) -> Option<TooManyHolds> {
         (state >> HOLD_BITS == owner.0 && state & HOLDS == HOLDS).then_some(TooManyHolds)
     }
@@ -98,17 +102,7 @@ impl Policy for Owned {
     }
 }
 
-impl Refusal for TooManyHolds {
-    type Output<G> = Result<G, Self>;
-
-    fn granted<G>(grant: G) -> Result<G, Self> {
-        Ok(grant)
-    }
-
-    fn refused<G>(self) -> Result<G, Self> {
-        Err(self)
-    }
-}
+refusals!(TooManyHolds);
 
 impl fmt::Display for TooManyHolds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

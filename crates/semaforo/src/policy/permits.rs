@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::{Policy, Refusal, Trust};
+use super::{Policy, Trust, refusals};
 
 /// Any number of permits up to a maximum.
 ///
@@ -48,6 +48,7 @@ pub enum AcquireError {
 
 /// More permits were to be released than there is room for below the maximum. None were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "SemaphoreFullException")]
 pub struct ReleaseError {
     /// How many were to be released.
     pub released: u32,
@@ -119,7 +120,7 @@ impl Policy for Permits {
     type Refusal = AcquireError;
     type Misuse = ReleaseError;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, permits: u32) -> Option<u64> {
@@ -135,7 +136,9 @@ impl Policy for Permits {
             }
             Giving::Return(permits) => Ok(state + u64::from(permits) - as_held(permits)),
             Giving::Add(permits) => {
-                let room = self.maximum - Self::available(state) - Self::held(state);
+                // A driver may begin with any state, also with more than the maximum.
+                let there = Self::available(state) + Self::held(state);
+                let room = self.maximum.saturating_sub(there);
                 if permits > room {
                     return Err(ReleaseError { released: permits, room });
                 }
@@ -171,17 +174,7 @@ impl Policy for Permits {
     }
 }
 
-impl Refusal for AcquireError {
-    type Output<G> = Result<G, Self>;
-
-    fn granted<G>(grant: G) -> Result<G, Self> {
-        Ok(grant)
-    }
-
-    fn refused<G>(self) -> Result<G, Self> {
-        Err(self)
-    }
-}
+refusals!(AcquireError);
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,7 +229,7 @@ impl Policy for Exclusive {
     type Refusal = Infallible;
     type Misuse = NotHeld;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

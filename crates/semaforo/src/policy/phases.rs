@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use super::{Policy, Trust};
+use super::{Policy, Trust, refusals};
 
 /// Phases: each ends when all registered parties have arrived.
 ///
@@ -126,7 +126,8 @@ impl Phases {
     }
 
     const fn arrive(&self, state: u64, leaves: bool) -> Result<u64, PhaserError> {
-        if Self::unarrived(state) == 0 {
+        // A driver may begin with any state, also with fewer parties than have yet to arrive.
+        if Self::unarrived(state) == 0 || Self::parties(state) < Self::unarrived(state) {
             let advancing = Self::is_advancing(state);
             return Err(if advancing {
                 PhaserError::Advancing
@@ -153,7 +154,7 @@ impl Policy for Phases {
     type Refusal = Infallible;
     type Misuse = PhaserError;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
     const TRIES_FIRST: bool = true;
 
     #[inline]
@@ -193,6 +194,8 @@ impl Policy for Phases {
         true
     }
 }
+
+refusals!(PhaserError);
 
 impl fmt::Display for PhaserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -74,7 +74,7 @@ impl Policy for ReadWrite {
     type Refusal = Infallible;
     type Misuse = NotSoleReader;
 
-    const TRUST: Trust = Trust::NEVER_PANICS;
+    const TRUST: Trust<Self> = Trust::NEVER_PANICS;
 
     const LANES: usize = 2;
 

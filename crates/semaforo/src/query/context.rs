@@ -9,6 +9,7 @@ use super::crew::Crew;
 use super::limits::{Cancelled, Limits};
 use super::panics::Panics;
 use crate::wait::cancel::CancelToken;
+use crate::wait::wake::discard;
 
 /// One run of a query.
 #[derive(Debug)]
@@ -83,10 +84,21 @@ impl Context {
         let panics =
             std::mem::take(&mut *self.panics.lock().unwrap_or_else(PoisonError::into_inner));
         if !panics.is_empty() {
-            drop(outcome);
+            // What the run has made may panic as it is dropped; that panic is not lost, either.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(outcome)));
+            let mut panics = panics;
+            panics.extend(dropped.err());
             // The hook has run for each of them.
             resume_unwind(Box::new(Panics::new(panics)));
         }
         L::output(outcome.map_err(|Halted| Cancelled))
+    }
+}
+
+/// A run that is given up may have panics left that it has not passed on.
+impl Drop for Context {
+    fn drop(&mut self) {
+        let panics = self.panics.get_mut().unwrap_or_else(PoisonError::into_inner);
+        panics.drain(..).for_each(discard);
     }
 }

@@ -25,6 +25,7 @@
 //! | vectors, arrays | [`into_parallel`](IntoParallel::into_parallel) | the items themselves |
 //! | mutable slices | [`into_parallel`](IntoParallel::into_parallel) | mutable references |
 //! | ranges | either | numbers |
+//! | maps, sets, deques | either | references, or the items themselves; read in chunks |
 //! | any iterator | [`chunked_parallel`](ChunkedParallel::chunked_parallel) | its items |
 //!
 //! # When anything happens

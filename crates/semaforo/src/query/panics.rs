@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::wait::wake::discard;
+
 /// What a query panics with: everything that panicked in it.
 ///
 /// When one of the closures panics, no more chunks are begun. Those that are under way on other threads
@@ -22,7 +24,7 @@ use std::fmt;
 /// assert_eq!(panics.to_string(), "a query panicked: the answer");
 /// ```
 pub struct Panics {
-    /// Never empty. `Any + Send` is not `Sync`, and nothing here needs it to be.
+    /// Never empty, until it is dropped. `Any + Send` is not `Sync`, and nothing here needs it to be.
     payloads: Vec<Box<dyn Any + Send>>,
 }
 
@@ -32,7 +34,7 @@ impl Panics {
         let mut flat = Vec::with_capacity(payloads.len());
         for payload in payloads {
             match payload.downcast::<Self>() {
-                Ok(nested) => flat.extend(nested.payloads),
+                Ok(nested) => flat.extend(nested.into_payloads()),
                 Err(payload) => flat.push(payload),
             }
         }
@@ -47,14 +49,21 @@ impl Panics {
 
     /// The payloads, to keep.
     #[must_use]
-    pub fn into_payloads(self) -> Vec<Box<dyn Any + Send>> {
-        self.payloads
+    pub fn into_payloads(mut self) -> Vec<Box<dyn Any + Send>> {
+        std::mem::take(&mut self.payloads)
     }
 
     /// What each of the panics said.
     #[must_use]
     pub fn messages(&self) -> Vec<&str> {
         self.payloads.iter().map(|payload| message(&**payload)).collect()
+    }
+}
+
+/// Payloads may panic as they are dropped, and two of them that did would end the process.
+impl Drop for Panics {
+    fn drop(&mut self) {
+        self.payloads.drain(..).for_each(discard);
     }
 }
 

@@ -18,6 +18,10 @@ use crate::wait::cancel::CancelToken;
 /// `P` is what the query is made of, and `L` whether it [can be cancelled](Self::with_cancel).
 #[derive(Clone, Debug)]
 #[must_use = "a query does nothing until a terminal such as `to_vec` is called"]
+#[doc(alias = "ParallelQuery")]
+#[doc(alias = "ParallelEnumerable")]
+#[doc(alias = "PLINQ")]
+#[doc(alias = "LINQ")]
 pub struct Query<P, L = Unlimited> {
     pub(super) pipeline: P,
     pub(super) settings: Settings,
@@ -75,6 +79,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///     .map(|colour| colour.len());
     /// assert_eq!(lengths.to_vec(), [3, 4, 5]);
     /// ```
+    #[doc(alias = "AsOrdered")]
     pub fn as_ordered(mut self) -> Self {
         self.settings.ordered = true;
         self
@@ -90,6 +95,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// even.sort_unstable();
     /// assert_eq!(even, (0..1000).step_by(2).collect::<Vec<_>>());
     /// ```
+    #[doc(alias = "AsUnordered")]
     pub fn as_unordered(mut self) -> Self {
         self.settings.ordered = false;
         self
@@ -110,6 +116,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// # Panics
     /// If it is zero.
+    #[doc(alias = "WithDegreeOfParallelism")]
     pub fn with_threads(mut self, threads: usize) -> Self {
         let threads = NonZero::new(threads).expect("a query needs a thread; it was given zero");
         self.settings.threads = Some(threads);
@@ -127,6 +134,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// assert_eq!((1..=1000_u64).as_parallel().on(&pool).sum::<u64>(), 500_500);
     /// # Ok::<(), semaforo::tasks::BuildError>(())
     /// ```
+    #[doc(alias = "WithTaskScheduler")]
     pub fn on(mut self, pool: &Pool) -> Self {
         self.settings.pool = Some(pool.clone());
         self
@@ -149,6 +157,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     }
 
     /// When a consumer that iterates over the query sees the items. (PLINQ's `WithMergeOptions`.)
+    #[doc(alias = "WithMergeOptions")]
     pub fn with_merge(mut self, merge: Merge) -> Self {
         self.settings.merge = merge;
         self
@@ -172,11 +181,15 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// });
     /// assert_eq!(numbers.with_cancel(&stop.token()).count(), Err(Cancelled));
     /// ```
-    pub fn with_cancel(self, token: &CancelToken) -> Query<P, Cancellable> {
+    #[doc(alias = "WithCancellation")]
+    pub fn with_cancel<'t>(
+        self,
+        token: impl Into<Option<&'t CancelToken>>,
+    ) -> Query<P, Cancellable> {
         Query {
             pipeline: self.pipeline,
             settings: self.settings,
-            limits: Cancellable(token.clone()),
+            limits: Cancellable(token.into().cloned().unwrap_or_default()),
         }
     }
 

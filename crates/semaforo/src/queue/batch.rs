@@ -81,25 +81,29 @@ impl<'a, T, L> TakeBatch<'a, T, L> {
         TakeBatch { queue, max, silence, timeout, deadline, tokens, _limits: PhantomData }
     }
 
-    /// Ends the wait after this time, counted from when it begins. What was collected until then is
+    /// Ends the wait after this time, if there is one, counted from when it begins. What was collected
+    /// until then is the batch.
+    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> TakeBatch<'a, T, Limited> {
+        let mut limited = self.limited();
+        limited.timeout = limited.timeout.min(limit.into().unwrap_or(Duration::MAX));
+        limited
+    }
+
+    /// Ends the wait at this instant, if there is one. What was collected until then is the batch.
+    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> TakeBatch<'a, T, Limited> {
+        let mut limited = self.limited();
+        limited.deadline = limited.deadline.into_iter().chain(limit.into()).min();
+        limited
+    }
+
+    /// Ends the wait when this token, if there is one, is cancelled. What was collected until then is
     /// the batch.
-    pub fn timeout(self, limit: Duration) -> TakeBatch<'a, T, Limited> {
+    pub fn cancel_on<'t>(
+        self,
+        token: impl Into<Option<&'t CancelToken>>,
+    ) -> TakeBatch<'a, T, Limited> {
         let mut limited = self.limited();
-        limited.timeout = limited.timeout.min(limit);
-        limited
-    }
-
-    /// Ends the wait at this instant. What was collected until then is the batch.
-    pub fn deadline(self, limit: Instant) -> TakeBatch<'a, T, Limited> {
-        let mut limited = self.limited();
-        limited.deadline = Some(limited.deadline.map_or(limit, |other| other.min(limit)));
-        limited
-    }
-
-    /// Ends the wait when this token is cancelled. What was collected until then is the batch.
-    pub fn cancel_on(self, token: &CancelToken) -> TakeBatch<'a, T, Limited> {
-        let mut limited = self.limited();
-        limited.tokens.push(token.clone());
+        limited.tokens.extend(token.into().cloned());
         limited
     }
 
@@ -229,7 +233,7 @@ impl<T> Drop for Suspended<'_, '_, T> {
         let items = std::mem::take(&mut self.batch.items);
         // SAFETY: the waiter was queued here, is alive, and its owner is this.
         unsafe {
-            self.batch.queue.hall.withdraw_with(waiter, |rule, ring| {
+            self.batch.queue.hall().withdraw_with(waiter, |rule, ring| {
                 items.into_iter().for_each(|item| rule.put_back(ring, item));
             });
         }
@@ -250,7 +254,7 @@ impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.hall
+        self.0.hall()
     }
 }
 

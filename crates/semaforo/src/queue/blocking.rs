@@ -1,23 +1,23 @@
 //! A queue with room for items, bounded or not.
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::batch::TakeBatch;
 use super::buffered::{Buffered, Errand, Numbered, PUTTERS, TAKERS};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::items::{ItemStream, Items};
+use super::rank::Rank;
 use super::ring::{NotNow, Ring};
 use super::store::Store;
-use crate::sync::Of;
+use crate::primitive::{constant_unless_modelled, made_when_needed};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Hall, Rule};
 use crate::wait::limits::WaitError;
-use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::request::Request;
-use crate::wait::wake::resume;
+use crate::wait::wake::{self, Panic, resume};
 
 /// A queue that producers wait for when it is full, and consumers when it is empty.
 ///
@@ -46,12 +46,25 @@ use crate::wait::wake::resume;
 ///
 /// A thread that finds a bounded queue full or empty looks again for about a microsecond before it
 /// takes its place in line; a task takes it at its first poll.
+#[doc(alias = "BlockingCollection")]
+#[doc(alias = "ArrayBlockingQueue")]
+#[doc(alias = "LinkedBlockingQueue")]
+#[doc(alias = "PriorityBlockingQueue")]
+#[doc(alias = "LinkedBlockingDeque")]
+#[doc(alias = "mpsc")]
+#[doc(alias = "channel")]
+#[doc(alias = "ConcurrentQueue")]
+#[doc(alias = "ConcurrentStack")]
+#[doc(alias = "ConcurrentBag")]
+#[doc(alias = "bounded buffer")]
 pub struct BlockingQueue<T> {
-    pub(super) hall: Arc<Hall<Buffered<T>>>,
-    key: Option<Key<T>>,
+    /// Made when it is first needed.
+    hall: OnceLock<Arc<Hall<Buffered<T>>>>,
+    capacity: Option<usize>,
+    order: Order<T>,
 }
 
-type Key<T> = Box<dyn Fn(&T) -> i64 + Send + Sync>;
+type Key<T> = Box<dyn Fn(&T) -> Rank + Send + Sync>;
 
 // SAFETY: what is in the queue moves with it, and may be dropped by another thread.
 unsafe impl<T: Send> Send for BlockingQueue<T> {}
@@ -97,21 +110,52 @@ impl<T> Builder<T> {
 
     /// The item with the smallest priority first; first in, first out among equals. The priority of
     /// an item is asked once, before it is put.
-    pub fn by_priority(self, priority: impl Fn(&T) -> i64 + Send + Sync + 'static) -> Self {
-        Self { order: Order::Priority(Box::new(priority)), ..self }
+    ///
+    /// A priority is anything that is ordered. Integers of up to 64 bits cost nothing; another priority
+    /// is put into a box of its own. Priorities are compared while the queue is locked: an order that
+    /// uses the queue waits for itself, and two priorities whose order panics count as equal.
+    ///
+    /// ```
+    /// use semaforo::BlockingQueue;
+    /// use std::cmp::Reverse;
+    ///
+    /// // The longest first, and in the order of the alphabet among those.
+    /// let words = BlockingQueue::builder()
+    ///     .by_priority(|word: &&str| (Reverse(word.len()), word.to_string()))
+    ///     .build();
+    /// words.extend_from(["pear", "fig", "plum", "banana"]);
+    /// assert_eq!(words.drain(), ["banana", "pear", "plum", "fig"]);
+    /// ```
+    #[doc(alias = "PriorityQueue")]
+    #[doc(alias = "Comparator")]
+    #[doc(alias = "IComparable")]
+    pub fn by_priority<K: Ord + Send + 'static>(
+        self,
+        priority: impl Fn(&T) -> K + Send + Sync + 'static,
+    ) -> Self {
+        let rank = move |item: &T| Rank::of(priority(item));
+        Self { order: Order::Priority(Box::new(rank)), ..self }
     }
 
     /// The queue.
     pub fn build(self) -> BlockingQueue<T> {
-        let (store, ring, key) = match (self.order, self.capacity) {
-            (Order::Fifo, Some(capacity)) => (Store::Ring, Some(Ring::new(capacity)), None),
-            (Order::Fifo, None) => (Store::Line(Default::default()), None, None),
-            (Order::Lifo, _) => (Store::Stack(Vec::new()), None, None),
-            (Order::Priority(key), _) => {
-                (Store::Ranks { heap: Default::default(), came: 0 }, None, Some(key))
+        let queue = BlockingQueue::planned(self.capacity, self.order);
+        queue.hall();
+        queue
+    }
+}
+
+impl<T> Order<T> {
+    fn hall(&self, capacity: Option<usize>) -> Arc<Hall<Buffered<T>>> {
+        let (store, ring) = match (self, capacity) {
+            (Self::Fifo, Some(capacity)) => (Store::Ring, Some(Ring::new(capacity))),
+            (Self::Fifo, None) => (Store::Line(Default::default()), None),
+            (Self::Lifo, _) => (Store::Stack(Vec::new()), None),
+            (Self::Priority(_), _) => {
+                (Store::Ranks { heap: Default::default(), came: 0, spent: Vec::new() }, None)
             }
         };
-        BlockingQueue { hall: Hall::new(Buffered::new(store, self.capacity), ring), key }
+        Hall::new(Buffered::new(store, capacity), ring)
     }
 }
 
@@ -122,19 +166,46 @@ impl<T> fmt::Debug for Builder<T> {
 }
 
 impl<T> BlockingQueue<T> {
-    /// A queue with room for so many items. The room is allocated at once.
-    ///
-    /// # Panics
-    /// If that is zero: [`SynchronousQueue`](crate::SynchronousQueue) is the queue without room.
-    #[must_use]
-    pub fn bounded(capacity: usize) -> Self {
-        Self::builder().capacity(capacity).build()
+    constant_unless_modelled! {
+        /// A queue with room for so many items. The room is allocated, all of it, when the queue is
+        /// first used.
+        ///
+        /// ```
+        /// use semaforo::BlockingQueue;
+        ///
+        /// static JOBS: BlockingQueue<&str> = BlockingQueue::bounded(8);
+        ///
+        /// let worker = std::thread::spawn(|| JOBS.take().wait());
+        /// JOBS.put("sweep").wait().unwrap();
+        /// assert_eq!(worker.join().unwrap(), Ok("sweep"));
+        /// ```
+        ///
+        /// # Panics
+        /// If that is zero: [`SynchronousQueue`](crate::SynchronousQueue) is the queue without room.
+        #[must_use]
+        pub const fn bounded(capacity: usize) -> Self {
+            assert!(capacity > 0, "a queue without room is a SynchronousQueue; its capacity was zero");
+            Self::planned(Some(capacity), Order::Fifo)
+        }
     }
 
-    /// A queue with room for as many items as there is memory for: putting never waits.
-    #[must_use]
-    pub fn unbounded() -> Self {
-        Self::builder().build()
+    constant_unless_modelled! {
+        /// A queue with room for as many items as there is memory for: putting never waits.
+        #[must_use]
+        pub const fn unbounded() -> Self {
+            Self::planned(None, Order::Fifo)
+        }
+    }
+
+    constant_unless_modelled! {
+        const fn planned(capacity: Option<usize>, order: Order<T>) -> Self {
+            Self { hall: made_when_needed!(order.hall(capacity)), capacity, order }
+        }
+    }
+
+    #[inline]
+    pub(super) fn hall(&self) -> &Arc<Hall<Buffered<T>>> {
+        self.hall.get_or_init(|| self.order.hall(self.capacity))
     }
 
     /// A queue in another order.
@@ -143,39 +214,52 @@ impl<T> BlockingQueue<T> {
     }
 
     /// Puts an item, when there is room.
+    ///
+    /// A request that loses a `select!` may have been served already: then its item is in the queue.
+    /// [`put_any`](Self::put_any) puts into exactly one of several queues.
+    #[doc(alias = "Add")]
+    #[doc(alias = "send")]
+    #[doc(alias = "offer")]
+    #[doc(alias = "enqueue")]
     #[inline]
-    pub fn put(&self, item: T) -> Request<Put<T, &Self>> {
+    pub fn put(&self, item: T) -> Request<Put<&Self>> {
         let errand = self.errand(item);
-        Request::new(Put(self, PhantomData), errand)
+        Request::new(Put(self), errand)
     }
 
     /// [`put`](Self::put), over a handle of its own.
-    pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Put<T, Arc<Self>>> {
+    pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Put<Arc<Self>>> {
         let errand = self.errand(item);
-        Request::new(Put(Arc::clone(self), PhantomData), errand)
+        Request::new(Put(Arc::clone(self)), errand)
     }
 
     #[inline]
-    fn errand(&self, item: T) -> Errand<T> {
-        let priority = self.key.as_ref().map_or(0, |key| key(&item));
-        Errand::put(item, priority)
+    pub(super) fn errand(&self, item: T) -> Errand<T> {
+        let rank = self.rank(&item);
+        Errand::put(item, rank)
     }
 
     /// Takes the next item, when there is one. Refused when the queue is closed and empty.
+    #[doc(alias = "Take")]
+    #[doc(alias = "recv")]
+    #[doc(alias = "dequeue")]
     #[inline]
-    pub fn take(&self) -> Request<Take<T, &Self>> {
-        Request::new(Take(self, PhantomData), Errand::take())
+    pub fn take(&self) -> Request<Take<&Self>> {
+        Take::request(self)
     }
 
     /// [`take`](Self::take), over a handle of its own.
-    pub fn take_owned(self: &Arc<Self>) -> Request<Take<T, Arc<Self>>> {
-        Request::new(Take(Arc::clone(self), PhantomData), Errand::take())
+    pub fn take_owned(self: &Arc<Self>) -> Request<Take<Arc<Self>>> {
+        Take::request(Arc::clone(self))
     }
 
     /// Puts an item now, or not at all.
     ///
     /// # Errors
     /// With the item, if there is no room, others wait for room, or the queue is closed.
+    #[doc(alias = "TryAdd")]
+    #[doc(alias = "try_send")]
+    #[doc(alias = "offer")]
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         let mut errand = self.errand(item);
         self.put_now(&mut errand).map_err(|why| errand.rejected(why))
@@ -185,6 +269,9 @@ impl<T> BlockingQueue<T> {
     ///
     /// # Errors
     /// If there is none, or others wait for one.
+    #[doc(alias = "TryTake")]
+    #[doc(alias = "poll")]
+    #[doc(alias = "try_recv")]
     #[inline]
     pub fn try_take(&self) -> Result<T, TryTakeError> {
         match self.ring().map(Ring::try_take) {
@@ -196,17 +283,25 @@ impl<T> BlockingQueue<T> {
 
     #[inline]
     fn ring(&self) -> Option<&Ring<T>> {
-        self.hall.outside.as_ref()
+        self.hall().outside.as_ref()
+    }
+
+    /// The rank of an item here.
+    pub(super) fn rank(&self, item: &T) -> Rank {
+        match &self.order {
+            Order::Fifo | Order::Lifo => Rank::default(),
+            Order::Priority(key) => key(item),
+        }
     }
 
     #[inline(always)]
-    fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
+    pub(super) fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
         if errand.is_empty() {
             // It was put, and a waker panicked; now the errand is run again.
             return Ok(());
         }
         if let Some(ring) = self.ring() {
-            match ring.try_put(|| errand.goods().0) {
+            match ring.try_put(|| errand.goods()) {
                 Ok(()) => return Ok(()),
                 Err(NotNow::NoUse) => return Err(TryPutError::Full),
                 Err(NotNow::Slow) => {}
@@ -217,10 +312,12 @@ impl<T> BlockingQueue<T> {
 
     #[inline(never)]
     fn put_locked(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        let goods = errand.goods();
-        let put = self.hall.change(|rule, ring, queue, wakes| rule.put(ring, queue, goods, wakes));
+        let (item, mut rank) = (errand.goods(), errand.take_rank());
+        let put = self
+            .hall()
+            .change(|rule, ring, queue, wakes| rule.put(ring, queue, (item, &mut rank), wakes));
         put.map_err(|(item, why)| {
-            errand.fill(item);
+            errand.restore(item, rank);
             why
         })
     }
@@ -228,8 +325,8 @@ impl<T> BlockingQueue<T> {
     #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
         let (taken, panic) =
-            self.hall.change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
-        if let Some(panic) = panic {
+            self.hall().change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
+        if let Some(panic) = wake::first(panic, self.drop_keys()) {
             self.put_back(taken.ok());
             resume(panic);
             return Err(TryTakeError::Empty);
@@ -240,19 +337,29 @@ impl<T> BlockingQueue<T> {
     /// Takes what can be taken now, no more than so many.
     pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
         let mut items = Vec::new();
-        let ((), panic) = self.hall.change_caught(|rule, ring, queue, wakes| {
+        let ((), panic) = self.hall().change_caught(|rule, ring, queue, wakes| {
             items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
         });
-        if let Some(panic) = panic {
+        if let Some(panic) = wake::first(panic, self.drop_keys()) {
             self.put_back(std::mem::take(&mut items));
             resume(panic);
         }
         items
     }
 
+    /// Drops the keys of what was taken: users' values, which may do anything, so that no lock is held.
+    #[inline]
+    fn drop_keys(&self) -> Option<Panic> {
+        if !matches!(self.order, Order::Priority(_)) {
+            return None;
+        }
+        let spent = self.hall().locked(|rule, _, _| rule.spent());
+        catch_unwind(AssertUnwindSafe(|| drop(spent))).err()
+    }
+
     /// Gives items back that were taken, for those who wait.
     pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
-        self.hall.change(|rule, ring, queue, wakes| {
+        self.hall().change(|rule, ring, queue, wakes| {
             items.into_iter().for_each(|item| rule.put_back(ring, item));
             rule.settle(ring, queue, wakes);
         });
@@ -280,6 +387,7 @@ impl<T> BlockingQueue<T> {
     }
 
     /// Everything that is in the queue, and what those who wait for room bring.
+    #[doc(alias = "drainTo")]
     pub fn drain(&self) -> Vec<T> {
         self.drain_at_most(usize::MAX)
     }
@@ -289,32 +397,62 @@ impl<T> BlockingQueue<T> {
         self.take_now(max).into_iter().map(|(_, item)| item).collect()
     }
 
-    /// A copy of the next item. Only for items that are copied without running anybody's code, because
-    /// the queue is locked meanwhile.
+    /// A copy of the next item. For other items than such, [`peek_with`](Self::peek_with).
     pub fn peek(&self) -> Option<T>
     where
         T: Copy,
     {
-        self.hall.locked(|rule, ring, _| rule.peek(ring))
+        self.peek_with(|item| *item)
+    }
+
+    /// Shows the next item to a closure, if there is one, and leaves it where it is.
+    ///
+    /// The queue is locked meanwhile, so that the item is the next one for as long as the closure looks
+    /// at it: every other user of the queue waits, a task too, and the closure itself must not use the queue,
+    /// or it waits for itself.
+    ///
+    /// ```
+    /// use semaforo::BlockingQueue;
+    ///
+    /// let names = BlockingQueue::from(["Grace".to_owned(), "Alan".to_owned()]);
+    /// assert_eq!(names.peek_with(|name| name.len()), Some(5));
+    /// assert_eq!(names.peek_with(String::clone).as_deref(), Some("Grace"));
+    /// assert_eq!(names.len(), 2);
+    /// ```
+    ///
+    /// # Panics
+    /// If the closure does. That leaves the queue as it was.
+    #[doc(alias = "TryPeek")]
+    #[doc(alias = "element")]
+    pub fn peek_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // Caught, so that whatever has to be done before the queue is unlocked is done.
+        let looked = self.hall().locked(|rule, ring, _| {
+            rule.peek(ring, |item| catch_unwind(AssertUnwindSafe(|| look(item))))
+        });
+        looked.map(|looked| looked.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
     /// No more items: those who wait for room get theirs back, and whoever takes gets what is left,
     /// and is then refused. False if it was closed before.
+    #[doc(alias = "CompleteAdding")]
     pub fn close(&self) -> bool {
-        self.hall.change(|rule, ring, queue, wakes| rule.close(ring, queue, wakes))
+        self.hall().change(|rule, ring, queue, wakes| rule.close(ring, queue, wakes))
     }
 
     /// Whether it was closed; there may be items left.
     #[must_use]
+    #[doc(alias = "IsAddingCompleted")]
+    #[doc(alias = "IsCompleted")]
     pub fn is_closed(&self) -> bool {
-        self.hall.locked(|rule, _, _| rule.is_closed())
+        self.hall().locked(|rule, _, _| rule.is_closed())
     }
 
     /// How many items there are. For a moment that can be more than there is room for: when items come
     /// back that somebody was handed and did not take.
     #[must_use]
+    #[doc(alias = "Count")]
     pub fn len(&self) -> usize {
-        self.hall.locked(|rule, ring, _| rule.len(ring))
+        self.hall().locked(|rule, ring, _| rule.len(ring))
     }
 
     /// Whether there are no items.
@@ -325,14 +463,16 @@ impl<T> BlockingQueue<T> {
 
     /// How many items there is room for at most; `None` if any number.
     #[must_use]
+    #[doc(alias = "BoundedCapacity")]
     pub fn capacity(&self) -> Option<usize> {
-        self.hall.locked(|rule, _, _| rule.capacity())
+        self.capacity
     }
 
     /// How many more there is room for; `None` if any number.
     #[must_use]
+    #[doc(alias = "remainingCapacity")]
     pub fn remaining(&self) -> Option<usize> {
-        self.hall.locked(|rule, ring, _| Some(rule.capacity()?.saturating_sub(rule.len(ring))))
+        self.capacity.map(|capacity| capacity.saturating_sub(self.len()))
     }
 
     /// How many items could be taken now.
@@ -344,57 +484,39 @@ impl<T> BlockingQueue<T> {
     /// How many requests wait: to take, and to put.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall.waiters()
+        self.hall().waiters()
     }
 
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.hall.waiters_in(TAKERS)
+        self.hall().waiters_in(TAKERS)
     }
 
     /// How many wait for room.
     #[must_use]
     pub fn waiting_putters(&self) -> usize {
-        self.hall.waiters_in(PUTTERS)
+        self.hall().waiters_in(PUTTERS)
     }
 
     /// How long a task may leave an item unclaimed while others wait, before it is passed on: 50 ms
     /// unless set, and at least 2 ms.
     pub fn set_patience(&self, patience: Duration) {
-        self.hall.set_patience(patience);
-    }
-
-    /// Takes item after item in this thread, until the queue is closed and empty.
-    pub fn items(&self) -> Items<'_, T> {
-        Items(self)
-    }
-
-    /// Takes item after item in a task, until the queue is closed and empty.
-    ///
-    /// ```
-    /// use futures::StreamExt;
-    /// use semaforo::BlockingQueue;
-    ///
-    /// # futures::executor::block_on(async {
-    /// let jobs = BlockingQueue::unbounded();
-    /// (1..=3).for_each(|job| jobs.try_put(job).unwrap());
-    /// jobs.close();
-    /// assert_eq!(jobs.stream().collect::<Vec<_>>().await, [1, 2, 3]);
-    /// # });
-    /// ```
-    pub fn stream(&self) -> ItemStream<'_, T> {
-        ItemStream::new(self)
+        self.hall().set_patience(patience);
     }
 }
 
 impl<T> Drop for BlockingQueue<T> {
     fn drop(&mut self) {
+        let Some(hall) = self.hall.get() else { return };
         let mut left = Vec::new();
-        self.hall.bury(|_, waiter| left.extend(Buffered::handed_to(waiter)));
-        left.extend(self.hall.locked(|rule, ring, _| rule.empty(ring)));
+        hall.bury(|_, waiter| left.extend(Buffered::handed_to(waiter)));
+        let (items, _spent) = hall.locked(|rule, ring, _| (rule.empty(ring), rule.spent()));
+        left.extend(items);
     }
 }
+
+objects!([T] BlockingQueue<T> => T);
 
 impl<T> fmt::Debug for BlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -409,30 +531,37 @@ impl<T> fmt::Debug for BlockingQueue<T> {
 
 /// The operation of [`BlockingQueue::put`].
 #[derive(Debug)]
-pub struct Put<T, H: Handle<BlockingQueue<T>>>(H, Of<T>);
+pub struct Put<H>(H);
 
 /// The operation of [`BlockingQueue::take`].
 #[derive(Debug)]
-pub struct Take<T, H: Handle<BlockingQueue<T>>>(H, Of<T>);
+pub struct Take<H>(H);
 
-impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Put<T, H> {
-    type Line = Hall<Buffered<T>>;
+impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Take<H> {
+    #[inline]
+    pub(super) fn request(queue: H) -> Request<Self> {
+        Request::new(Self(queue), Errand::take())
+    }
+}
+
+impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation for Put<H> {
+    type Line = Hall<Buffered<ContentOf<H>>>;
     type Beside = ();
 
     #[inline(always)]
-    fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
+    fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
         if self.0.put_now(errand).is_ok() { Attempt::Granted } else { Attempt::Unknown }
     }
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.hall
+        self.0.hall()
     }
 }
 
-impl<T, H: Handle<BlockingQueue<T>>> Operation for Put<T, H> {
-    type Output = Result<(), Rejected<T>>;
-    type Bounded = Result<(), Rejected<T, WaitError<Closed>>>;
+impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation for Put<H> {
+    type Output = Result<(), Rejected<ContentOf<H>>>;
+    type Bounded = Result<(), Rejected<ContentOf<H>, WaitError<Closed>>>;
 
     #[inline]
     fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
@@ -445,12 +574,14 @@ impl<T, H: Handle<BlockingQueue<T>>> Operation for Put<T, H> {
     }
 }
 
-impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Take<T, H> {
-    type Line = Hall<Buffered<T>>;
+impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation
+    for Take<H>
+{
+    type Line = Hall<Buffered<ContentOf<H>>>;
     type Beside = ();
 
     #[inline(always)]
-    fn attempt(&self, errand: &mut Errand<T>) -> Attempt {
+    fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
         match self.0.try_take() {
             Ok(item) => {
                 errand.fill(item);
@@ -462,13 +593,13 @@ impl<T, H: Handle<BlockingQueue<T>>> sealed::Operation for Take<T, H> {
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.hall
+        self.0.hall()
     }
 }
 
-impl<T, H: Handle<BlockingQueue<T>>> Operation for Take<T, H> {
-    type Output = Result<T, Closed>;
-    type Bounded = Result<T, WaitError<Closed>>;
+impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation for Take<H> {
+    type Output = Result<ContentOf<H>, Closed>;
+    type Bounded = Result<ContentOf<H>, WaitError<Closed>>;
 
     #[inline]
     fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {

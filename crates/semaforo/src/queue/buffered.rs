@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::mem::MaybeUninit;
 
+use super::choice::{Ask, Claimed, first_served, standing_for, tie_of};
+use super::crossing::{Selects, Visited};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
+use super::parcel::Parcel;
+use super::rank::{Rank, Word};
 use super::ring::Ring;
 use super::store::Store;
 use crate::primitive::TrackedCell;
@@ -13,9 +16,11 @@ use crate::wait::queue::Queue;
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::Wakes;
 
-/// Those who wait for an item. There are some only if there is no item.
+/// Those who wait for an item. There are some only if there is no item, but for branches that cannot
+/// be claimed, or are about to look here.
 pub(super) const TAKERS: Lane = Lane::First;
-/// Those who wait for room. There are some only if there is none.
+/// Those who wait for room. There are some only if there is none, but for branches that cannot be
+/// claimed.
 pub(super) const PUTTERS: Lane = Lane::Second;
 
 /// The state of a queue, behind its lock.
@@ -28,7 +33,7 @@ pub struct Buffered<T> {
     capacity: Option<usize>,
     /// Items that were handed to somebody who did not want them, in the order in which they were
     /// first handed out. They come before what is in the store.
-    returned: VecDeque<Numbered<T>>,
+    returned: VecDeque<(u64, Parcel<T>)>,
     /// How many items have been handed out here.
     handed_out: u64,
     closed: bool,
@@ -46,9 +51,9 @@ pub struct Errand<T> {
 
 /// Whole words only: a request is moved a lot, and a word that was written in parts is slow to read.
 struct Slot<T> {
-    item: MaybeUninit<T>,
-    /// For an item that is to be put, its priority; for one that was handed out, which it is.
-    tag: u64,
+    item: Parcel<T>,
+    /// For an item that is to be put, its rank; for one that was handed out, its number.
+    tag: Word,
     flags: u64,
 }
 
@@ -56,6 +61,10 @@ struct Slot<T> {
 const FULL: u64 = 1;
 /// It is to be put.
 const PUTTING: u64 = 2;
+/// The waiter is one of several of its request, each in a queue of its own.
+const BRANCH: u64 = 4;
+/// The rank of what is to be put has a key, which is to be dropped.
+const KEYED: u64 = 8;
 
 impl<T> Slot<T> {
     #[inline]
@@ -64,35 +73,71 @@ impl<T> Slot<T> {
     }
 
     #[inline]
-    fn fill(&mut self, item: T, tag: u64) {
-        self.item.write(item);
-        self.tag = tag;
+    fn fill(&mut self, item: Parcel<T>) {
+        self.item = item;
         self.flags |= FULL;
+    }
+
+    /// Gives a taker its item, with the number of that.
+    #[inline]
+    fn serve(&mut self, (number, item): (u64, Parcel<T>)) {
+        self.fill(item);
+        self.tag = Word { number };
+    }
+
+    /// The number of an item that was handed out.
+    #[inline]
+    fn number(&self) -> u64 {
+        // SAFETY: a taker's word is a number.
+        unsafe { self.tag.number }
+    }
+
+    /// The rank of what is to be put; nothing is left of it.
+    #[inline]
+    fn take_rank(&mut self) -> Rank {
+        let is_key = self.flags & KEYED != 0;
+        self.flags &= !KEYED;
+        // SAFETY: the word of one who puts is that of a rank, and the flag says whether it has a key,
+        // which is not left behind.
+        unsafe { Rank::from_word(self.tag, is_key) }
+    }
+
+    /// Puts a rank where there is none.
+    #[inline]
+    fn set_rank(&mut self, rank: Rank) {
+        let (word, is_key) = rank.into_word();
+        self.tag = word;
+        self.flags |= if is_key { KEYED } else { 0 };
     }
 
     /// The item, if there is one.
     #[inline]
-    fn take(&mut self) -> Option<T> {
+    fn take(&mut self) -> Option<Parcel<T>> {
         if self.flags & FULL == 0 {
             return None;
         }
         self.flags &= !FULL;
-        // SAFETY: the flag said so.
-        Some(unsafe { self.item.assume_init_read() })
+        // SAFETY: the flag says that nothing is left.
+        Some(unsafe { self.item.read() })
     }
 }
 
 impl<T> Errand<T> {
     #[inline]
-    pub(super) fn put(item: T, priority: i64) -> Self {
-        let item = MaybeUninit::new(item);
-        let slot = Slot { item, tag: priority as u64, flags: FULL | PUTTING };
+    pub(super) fn put(item: T, rank: Rank) -> Self {
+        Self::new(Parcel::of(item), rank, FULL | PUTTING)
+    }
+
+    #[inline]
+    fn new(item: Parcel<T>, rank: Rank, flags: u64) -> Self {
+        let mut slot = Slot { item, tag: Word { number: 0 }, flags };
+        slot.set_rank(rank);
         Self { slot: TrackedCell::new(slot) }
     }
 
     #[inline]
     pub(super) fn take() -> Self {
-        Self { slot: TrackedCell::new(Slot { item: MaybeUninit::uninit(), tag: 0, flags: 0 }) }
+        Self::new(Parcel::empty(), Rank::default(), 0)
     }
 
     /// For an owner who does not wait.
@@ -102,42 +147,59 @@ impl<T> Errand<T> {
         self.slot.look_mut(|slot| unsafe { &mut *slot })
     }
 
+    /// The item, if there is one, for an owner who does not wait.
+    #[inline]
+    fn take_own(&mut self) -> Option<T> {
+        // SAFETY: the owner's, whose item it is.
+        self.own().take().map(|item| unsafe { item.open() })
+    }
+
     /// Whether there is no item, for an owner who does not wait.
     #[inline]
     pub(super) fn is_empty(&mut self) -> bool {
         self.own().flags & FULL == 0
     }
 
-    /// The item and its priority, for an owner who does not wait.
+    /// The item, for an owner who does not wait.
     #[inline]
-    pub(super) fn goods(&mut self) -> (T, i64) {
-        let slot = self.own();
-        let item = slot.take().expect("an errand has its item until it is put");
-        (item, slot.tag as i64)
+    pub(super) fn goods(&mut self) -> T {
+        self.take_own().expect("an errand has its item until it is put")
+    }
+
+    /// The rank of the item, for an owner who does not wait.
+    #[inline]
+    pub(super) fn take_rank(&mut self) -> Rank {
+        self.own().take_rank()
+    }
+
+    /// Gives an owner who does not wait the item back, and its rank.
+    #[inline]
+    pub(super) fn restore(&mut self, item: T, rank: Rank) {
+        self.fill(item);
+        self.own().set_rank(rank);
     }
 
     /// Gives an owner who does not wait its item, or its item back.
     #[inline]
     pub(super) fn fill(&mut self, item: T) {
-        let tag = self.own().tag;
-        self.own().fill(item, tag);
+        self.own().fill(Parcel::of(item));
     }
 
     /// The item that was taken.
     #[inline]
     pub(super) fn taken(mut self) -> T {
-        self.own().take().expect("whoever is served has an item")
+        self.take_own().expect("whoever is served has an item")
     }
 
     /// The item that was taken in line, so that it has a number.
     pub(super) fn taken_in_line(self) -> Numbered<T> {
         // SAFETY: the owner's, who does not wait.
-        (unsafe { self.slot(|slot| slot.tag) }, self.taken())
+        (unsafe { self.slot(|slot| slot.number()) }, self.taken())
     }
 
     /// The item that was not put.
     pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
-        Rejected { item: self.goods().0, why }
+        Rejected { item: self.goods(), why }
     }
 
     /// # Safety
@@ -149,10 +211,24 @@ impl<T> Errand<T> {
     }
 }
 
+impl<T> Ask for Errand<T> {
+    type Item = T;
+
+    #[inline]
+    unsafe fn is_branch(&self) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe { self.slot(|slot| slot.flags & BRANCH != 0) }
+    }
+}
+
 impl<T> Drop for Errand<T> {
     #[inline]
     fn drop(&mut self) {
-        drop(self.own().take());
+        // The item goes also if the key panics as it is dropped.
+        let _item = self.take_own();
+        if self.own().flags & KEYED != 0 {
+            drop(self.take_rank());
+        }
     }
 }
 
@@ -182,43 +258,60 @@ impl<T> Buffered<T> {
         }
     }
 
-    /// Hands an item to the first who waits for one, or stores it if there is room.
+    /// Hands an item to the first who waits for one, or stores it if there is room. The rank stays with
+    /// the caller if it is not needed.
     #[inline]
     pub(super) fn put(
         &mut self,
         ring: &Option<Ring<T>>,
         queue: &mut Queue<Errand<T>>,
-        (item, priority): (T, i64),
+        (item, rank): (T, &mut Rank),
         wakes: &mut Wakes,
     ) -> Result<(), (T, TryPutError)> {
         if self.closed {
             return Err((item, TryPutError::Closed));
         }
         self.slow_down(ring);
-        if let Some(taker) = queue.first(TAKERS) {
-            let numbered = (self.next_number(), item);
+        if let Some(taker) = self.first_without_item(ring, queue) {
+            let numbered = (self.next_number(), Parcel::of(item));
             Self::hand(queue, taker, numbered, wakes);
             return Ok(());
         }
         self.store
-            .put(ring.as_ref(), self.capacity, priority, item)
+            .put(ring.as_ref(), self.capacity, rank, item)
             .map_err(|item| (item, TryPutError::Full))
+    }
+
+    /// The first who waits for an item that comes now, and is going to get it.
+    #[inline]
+    fn first_without_item(
+        &self,
+        ring: &Option<Ring<T>>,
+        queue: &Queue<Errand<T>>,
+    ) -> Option<Pointer<Errand<T>>> {
+        queue.first(TAKERS)?;
+        if self.len(ring) > 0 { None } else { Self::first_taker(queue) }
+    }
+
+    /// The first who waits for an item, and is going to get one.
+    #[inline]
+    fn first_taker(queue: &Queue<Errand<T>>) -> Option<Pointer<Errand<T>>> {
+        // SAFETY: the lock is held.
+        first_served(queue, TAKERS, |taker| unsafe { standing_for(taker) })
     }
 
     fn hand(
         queue: &mut Queue<Errand<T>>,
         taker: Pointer<Errand<T>>,
-        (number, item): Numbered<T>,
+        numbered: (u64, Parcel<T>),
         wakes: &mut Wakes,
     ) {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             queue.detach(taker);
             let own = taker.as_ref();
-            own.ask.slot(|slot| slot.fill(item, number));
-            let thread = own.notes(|notes| notes.thread);
-            let standing = if thread { standing::SERVED } else { standing::GRANTED };
-            queue.answer(taker, standing, wakes);
+            own.ask.slot(|slot| slot.serve(numbered));
+            queue.answer(taker, standing_for(own), wakes);
         }
     }
 
@@ -236,22 +329,27 @@ impl<T> Buffered<T> {
         wakes: &mut Wakes,
     ) -> Result<Numbered<T>, TryTakeError> {
         self.slow_down(ring);
-        if let Some(numbered) = self.returned.pop_front() {
-            return Ok(numbered);
+        if let Some((number, item)) = self.returned.pop_front() {
+            // SAFETY: a user of the queue takes it.
+            return Ok((number, unsafe { item.open() }));
         }
         let Some(item) = self.store.take(ring.as_ref()) else {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
         };
-        if let Some(putter) = queue.first(PUTTERS) {
-            // SAFETY: the lock is held, and what is in a lane is alive.
+        if let Some(putter) = first_served(queue, PUTTERS, |_| standing::SERVED) {
+            // SAFETY: the lock is held, and what is in a lane is alive. A branch was claimed. Who takes
+            // is a user of the queue.
             unsafe {
                 queue.detach(putter);
-                let ask = &putter.as_ref().ask;
-                let (item, tag) = ask.slot(|slot| (slot.take(), slot.tag));
+                let own = putter.as_ref().ask.slot(|slot| slot.take()).map(|item| item.open());
+                let item = own.or_else(|| tie_of(putter)?.take_item());
                 if let Some(item) = item {
-                    let priority = tag as i64;
-                    let put = self.store.put(ring.as_ref(), self.capacity, priority, item);
+                    let ask = &putter.as_ref().ask;
+                    let mut rank = ask.slot(Slot::take_rank);
+                    let put = self.store.put(ring.as_ref(), self.capacity, &mut rank, item);
                     debug_assert!(put.is_ok(), "room was made");
+                    // What was not needed goes with the request.
+                    ask.slot(|slot| slot.set_rank(rank));
                 }
                 queue.answer(putter, standing::SERVED, wakes);
             }
@@ -262,29 +360,36 @@ impl<T> Buffered<T> {
     /// Gives an item back that was taken, and is not wanted; it comes before all that were not handed
     /// out before it.
     pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, (number, item): Numbered<T>) {
+        self.take_in(ring, number, Parcel::of(item));
+    }
+
+    fn take_in(&mut self, ring: &Option<Ring<T>>, number: u64, item: Parcel<T>) {
         self.slow_down(ring);
         let position = self.returned.partition_point(|(other, _)| *other < number);
         self.returned.insert(position, (number, item));
     }
 
-    /// Copies the next item.
-    pub(super) fn peek(&mut self, ring: &Option<Ring<T>>) -> Option<T>
-    where
-        T: Copy,
-    {
+    /// Looks at the next item.
+    pub(super) fn peek<R>(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        look: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
         self.slow_down(ring);
         match self.returned.front() {
-            Some((_, item)) => Some(*item),
-            None => self.store.peek(ring.as_ref()),
+            // SAFETY: a user of the queue looks at it.
+            Some((_, item)) => Some(look(unsafe { item.look() })),
+            None => self.store.peek(ring.as_ref(), look),
         }
+    }
+
+    /// Ranks of what was taken, to be dropped once the queue is not locked.
+    pub(super) fn spent(&mut self) -> Vec<Rank> {
+        self.store.spent()
     }
 
     pub(super) fn len(&self, ring: &Option<Ring<T>>) -> usize {
         self.returned.len() + self.store.len(ring.as_ref())
-    }
-
-    pub(super) fn capacity(&self) -> Option<usize> {
-        self.capacity
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -308,6 +413,9 @@ impl<T> Buffered<T> {
                 // SAFETY: the lock is held, and what is in a lane is alive.
                 unsafe {
                     queue.detach(waiter);
+                    if let Some(tie) = tie_of(waiter) {
+                        tie.choice.refuse();
+                    }
                     queue.answer(waiter, standing::REFUSED, wakes);
                 }
             }
@@ -318,17 +426,21 @@ impl<T> Buffered<T> {
     /// Everything that is in it, for a queue that is being dropped.
     pub(super) fn empty(&mut self, ring: &Option<Ring<T>>) -> Vec<T> {
         self.slow_down(ring);
-        let mut items: Vec<T> = self.returned.drain(..).map(|(_, item)| item).collect();
+        // SAFETY: the queue's owner drops it.
+        let open = |(_, item): (u64, Parcel<T>)| unsafe { item.open() };
+        let mut items: Vec<T> = self.returned.drain(..).map(open).collect();
         items.extend(std::iter::from_fn(|| self.store.take(ring.as_ref())));
         items
     }
 
-    /// What a taker who was leaked has been handed.
+    /// What a taker who was leaked has been handed, for a queue that is being dropped.
     pub(super) fn handed_to(taker: Pointer<Errand<T>>) -> Option<T> {
-        // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
+        // SAFETY: the lock is held, and the waiter is alive, because it was pinned. The queue's owner
+        // drops it.
         unsafe {
             let ask = &taker.as_ref().ask;
-            ask.slot(|slot| if slot.is_putting() { None } else { slot.take() })
+            let item = ask.slot(|slot| if slot.is_putting() { None } else { slot.take() });
+            item.map(|item| item.open())
         }
     }
 }
@@ -354,25 +466,27 @@ impl<T> Rule for Buffered<T> {
         waiter: Pointer<Errand<T>>,
         wakes: &mut Wakes,
     ) -> Arrival<Closed> {
-        // SAFETY: the lock is held, and the waiter is alive.
+        // SAFETY: the lock is held, and the waiter is alive. Who arrives is a user of the queue.
         unsafe {
             let ask = &waiter.as_ref().ask;
             if !ask.slot(|slot| slot.is_putting()) {
                 return match self.take(ring, queue, wakes) {
                     Ok((number, item)) => {
-                        ask.slot(|slot| slot.fill(item, number));
+                        ask.slot(|slot| slot.serve((number, Parcel::of(item))));
                         Arrival::Served
                     }
                     Err(TryTakeError::Closed) => Arrival::Refused(Closed),
                     Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
                 };
             }
-            let (item, tag) = ask.slot(|slot| (slot.take(), slot.tag));
-            let Some(item) = item else { return Arrival::Served };
-            match self.put(ring, queue, (item, tag as i64), wakes) {
+            let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
+            let mut rank = ask.slot(Slot::take_rank);
+            let put = self.put(ring, queue, (item.open(), &mut rank), wakes);
+            ask.slot(|slot| slot.set_rank(rank));
+            match put {
                 Ok(()) => Arrival::Served,
                 Err((item, why)) => {
-                    ask.slot(|slot| slot.fill(item, tag));
+                    ask.slot(|slot| slot.fill(Parcel::of(item)));
                     match why {
                         TryPutError::Closed => Arrival::Refused(Closed),
                         TryPutError::Full => Arrival::Waits(PUTTERS),
@@ -387,17 +501,22 @@ impl<T> Rule for Buffered<T> {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            let (item, number) =
-                ask.slot(|slot| (if slot.is_putting() { None } else { slot.take() }, slot.tag));
-            if let Some(item) = item {
-                self.put_back(ring, (number, item));
+            let taken = ask.slot(|slot| {
+                if slot.is_putting() { None } else { slot.take().map(|item| (slot.number(), item)) }
+            });
+            if let Some((number, item)) = taken {
+                self.take_in(ring, number, item);
+                if let Some(tie) = tie_of(waiter) {
+                    tie.choice.let_rest();
+                }
             }
         }
     }
 
     /// What came back goes to the first who waits.
     fn settle(&mut self, _: &Option<Ring<T>>, queue: &mut Queue<Errand<T>>, wakes: &mut Wakes) {
-        while let (false, Some(taker)) = (self.returned.is_empty(), queue.first(TAKERS)) {
+        while !self.returned.is_empty() {
+            let Some(taker) = Self::first_taker(queue) else { return };
             if let Some(numbered) = self.returned.pop_front() {
                 Self::hand(queue, taker, numbered, wakes);
             }
@@ -416,5 +535,107 @@ impl<T> Rule for Buffered<T> {
 
     fn expulsion(&self) -> Option<Closed> {
         self.closed.then_some(Closed)
+    }
+}
+
+impl<T> Selects for Buffered<T> {
+    type Item = T;
+
+    fn branch_taking() -> Errand<T> {
+        Errand::new(Parcel::empty(), Rank::default(), BRANCH)
+    }
+
+    fn visit(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        branch: Pointer<Errand<T>>,
+        wakes: &mut Wakes,
+    ) -> Visited {
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            let ask = &branch.as_ref().ask;
+            if ask.slot(|slot| slot.is_putting()) {
+                return self.visit_putting(ring, queue, branch, wakes);
+            }
+            self.slow_down(ring);
+            if self.len(ring) == 0 {
+                return if self.closed { Visited::Refused } else { Visited::Waits(TAKERS) };
+            }
+            if !tie_of(branch).is_some_and(|tie| tie.claim(standing::SERVED)) {
+                return Visited::Gone;
+            }
+            if let Ok((number, item)) = self.take(ring, queue, wakes) {
+                ask.slot(|slot| slot.serve((number, Parcel::of(item))));
+            }
+            Visited::Served
+        }
+    }
+
+    fn taken(ask: &Errand<T>) -> Option<T> {
+        // SAFETY: the owner's, who does not wait, and whose item it is.
+        unsafe { ask.slot(|slot| slot.take()).map(|item| item.open()) }
+    }
+}
+
+impl<T> Buffered<T> {
+    /// What one of several waiters for room carries: the item is beside it.
+    pub(super) fn branch_putting(rank: Rank) -> Errand<T> {
+        Errand::new(Parcel::empty(), rank, PUTTING | BRANCH)
+    }
+
+    /// [`visit`](Selects::visit), for a branch that brings an item.
+    fn visit_putting(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        branch: Pointer<Errand<T>>,
+        wakes: &mut Wakes,
+    ) -> Visited {
+        if self.closed {
+            return Visited::Refused;
+        }
+        self.slow_down(ring);
+        // SAFETY: the lock is held; the branch is alive, as is what is in a lane.
+        unsafe {
+            let Some(tie) = tie_of(branch) else { return Visited::Gone };
+            let mut next = queue.first(TAKERS).filter(|_| self.len(ring) == 0);
+            while let Some(taker) = next {
+                let claimed = match tie_of(taker) {
+                    None if tie.claim(standing::SERVED) => Claimed::Both,
+                    None => Claimed::NotThis,
+                    // A request that takes, and one that puts, are never the same.
+                    Some(other) => {
+                        let others = standing_for(taker.as_ref());
+                        tie.claim_both(standing::SERVED, other, others)
+                    }
+                };
+                match claimed {
+                    Claimed::Both => {
+                        if let Some(item) = tie.take_item() {
+                            let numbered = (self.next_number(), Parcel::of(item));
+                            Self::hand(queue, taker, numbered, wakes);
+                        }
+                        return Visited::Served;
+                    }
+                    Claimed::NotThis => return Visited::Gone,
+                    Claimed::NotOther => next = queue.lanes[TAKERS.number()].after(taker),
+                }
+            }
+            if self.capacity.is_some_and(|capacity| self.store.len(ring.as_ref()) >= capacity) {
+                return Visited::Waits(PUTTERS);
+            }
+            if !tie.claim(standing::SERVED) {
+                return Visited::Gone;
+            }
+            if let Some(item) = tie.take_item() {
+                let ask = &branch.as_ref().ask;
+                let mut rank = ask.slot(Slot::take_rank);
+                let put = self.store.put(ring.as_ref(), self.capacity, &mut rank, item);
+                debug_assert!(put.is_ok(), "there was room");
+                ask.slot(|slot| slot.set_rank(rank));
+            }
+            Visited::Served
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::policy::refusals;
 use crate::wait::limits::WaitError;
 
 /// The queue is closed; for those who take, it is empty too.
@@ -45,6 +46,118 @@ impl<T, E> Rejected<T, E> {
     }
 }
 
+impl<T, E> Rejected<T, E> {
+    /// Why it was not accepted. The item is dropped.
+    ///
+    /// A `?` does this where an error without the item is wanted, as here. With the item (if that can
+    /// be sent and shared, and borrows nothing) it also becomes any `Box<dyn Error + Send + Sync>`.
+    ///
+    /// ```
+    /// use semaforo::{BlockingQueue, Closed, WaitError};
+    /// use std::cell::Cell;
+    /// use std::error::Error;
+    /// use std::time::Duration;
+    ///
+    /// fn both(queue: &BlockingQueue<Cell<u8>>) -> Result<(), WaitError<Closed>> {
+    ///     queue.put(Cell::new(1)).wait()?;
+    ///     queue.put(Cell::new(2)).timeout(Duration::from_millis(1)).wait()?;
+    ///     Ok(())
+    /// }
+    ///
+    /// fn any(queue: &BlockingQueue<Cell<u8>>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    ///     queue.try_put(Cell::new(1)).map_err(|rejected| rejected.into_error())?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let queue = BlockingQueue::bounded(1);
+    /// assert_eq!(both(&queue), Err(WaitError::TimedOut));
+    /// assert!(any(&queue).is_err());
+    /// ```
+    pub fn into_error(self) -> E {
+        self.why
+    }
+}
+
+/// Drops the item.
+impl<T> From<Rejected<T>> for Closed {
+    fn from(rejected: Rejected<T>) -> Self {
+        rejected.into_error()
+    }
+}
+
+/// Drops the item.
+impl<T> From<Rejected<T>> for WaitError<Closed> {
+    fn from(rejected: Rejected<T>) -> Self {
+        Self::Refused(rejected.into_error())
+    }
+}
+
+/// Drops the item.
+impl<T, R> From<Rejected<T, WaitError<R>>> for WaitError<R> {
+    fn from(rejected: Rejected<T, WaitError<R>>) -> Self {
+        rejected.into_error()
+    }
+}
+
+/// Drops the item.
+impl<T> From<Rejected<T, TryPutError>> for TryPutError {
+    fn from(rejected: Rejected<T, TryPutError>) -> Self {
+        rejected.into_error()
+    }
+}
+
+/// Drops the item.
+impl<T> From<Rejected<T>> for TryPutError {
+    fn from(rejected: Rejected<T>) -> Self {
+        rejected.into_error().into()
+    }
+}
+
+impl From<Closed> for TryPutError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<Closed> for TryTakeError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+/// Not now is a time limit of zero.
+impl From<TryPutError> for WaitError<Closed> {
+    fn from(error: TryPutError) -> Self {
+        match error {
+            TryPutError::Full => Self::TimedOut,
+            TryPutError::Closed => Self::Refused(Closed),
+        }
+    }
+}
+
+/// Not now is a time limit of zero.
+impl From<TryTakeError> for WaitError<Closed> {
+    fn from(error: TryTakeError) -> Self {
+        match error {
+            TryTakeError::Empty => Self::TimedOut,
+            TryTakeError::Closed => Self::Refused(Closed),
+        }
+    }
+}
+
+/// Drops the item.
+impl<T> From<Rejected<T, TryPutError>> for WaitError<Closed> {
+    fn from(rejected: Rejected<T, TryPutError>) -> Self {
+        rejected.into_error().into()
+    }
+}
+
+impl<T> From<Rejected<T>> for Rejected<T, TryPutError> {
+    fn from(Rejected { item, why }: Rejected<T>) -> Self {
+        Self { item, why: why.into() }
+    }
+}
+
 impl<T> From<Rejected<T>> for Rejected<T, WaitError<Closed>> {
     fn from(Rejected { item, why }: Rejected<T>) -> Self {
         Self { item, why: why.into() }
@@ -69,6 +182,8 @@ impl<T, E: Error + 'static> Error for Rejected<T, E> {
         Some(&self.why)
     }
 }
+
+refusals!(Closed);
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

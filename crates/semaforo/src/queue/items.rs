@@ -1,71 +1,288 @@
 //! Taking item after item.
 
 use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
 use super::blocking::{BlockingQueue, Take};
+use super::errors::{Closed, TryTakeError};
+use super::meeting::Receive;
+use super::synchronous::SynchronousQueue;
+use super::transfer::TransferQueue;
+use crate::wait::cancel::CancelToken;
+use crate::wait::limits::{Limited, WaitError};
+use crate::wait::operation::{ContentOf, Handle, Object, Operation};
 use crate::wait::request::Request;
 
-/// The items of a [`BlockingQueue`], taken one after another by a thread until it is closed and empty.
-///
-/// Dropping it leaves the rest in the queue.
-#[must_use = "nothing is taken until this is iterated"]
-pub struct Items<'a, T>(pub(super) &'a BlockingQueue<T>);
+/// A queue that items can be taken from, one after another.
+pub trait Source: private::Source {}
 
-impl<T> Iterator for Items<'_, T> {
-    type Item = T;
+impl<Q: private::Source> Source for Q {}
 
-    fn next(&mut self) -> Option<T> {
-        self.0.take().wait().ok()
+pub(super) mod private {
+    use super::{Closed, Handle, Object, Operation, Request, TryTakeError, WaitError};
+
+    pub trait Source: Object<Content = Self::Item> + Sized {
+        type Item;
+        type Take<H: Handle<Content = Self::Item, Target = Self>>: Operation<
+                Output = Result<Self::Item, Closed>,
+                Bounded = Result<Self::Item, WaitError<Closed>>,
+            >;
+
+        fn take_by<H: Handle<Content = Self::Item, Target = Self>>(
+            queue: H,
+        ) -> Request<Self::Take<H>>;
+        fn take_at_once(&self) -> Result<Self::Item, TryTakeError>;
+        fn shut(&self);
     }
 }
 
-impl<T> fmt::Debug for Items<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Items").field(self.0).finish()
-    }
-}
+macro_rules! sources {
+    ($($queue:ident: $take:ident),*) => {$(
+        impl<T> private::Source for $queue<T> {
+            type Item = T;
+            type Take<H: Handle<Content = T, Target = Self>> = $take<H>;
 
-/// The items of a [`BlockingQueue`], taken one after another by a task until it is closed and empty.
-///
-/// Dropping it leaves the rest in the queue.
-#[must_use = "nothing is taken until this is polled"]
-pub struct ItemStream<'a, T> {
-    queue: &'a BlockingQueue<T>,
-    /// What it waits for. Pinned with it.
-    next: Option<Request<Take<T, &'a BlockingQueue<T>>>>,
-}
+            #[inline]
+            fn take_by<H: Handle<Content = T, Target = Self>>(queue: H) -> Request<$take<H>> {
+                $take::request(queue)
+            }
 
-impl<'a, T> ItemStream<'a, T> {
-    pub(super) fn new(queue: &'a BlockingQueue<T>) -> Self {
-        Self { queue, next: None }
-    }
-}
+            fn take_at_once(&self) -> Result<T, TryTakeError> {
+                self.try_take()
+            }
 
-impl<T> Stream for ItemStream<'_, T> {
-    type Item = T;
-
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        // SAFETY: the request is pinned whenever the stream is, and is never moved out of it.
-        let (queue, mut next) = unsafe {
-            let this = self.get_unchecked_mut();
-            (this.queue, Pin::new_unchecked(&mut this.next))
-        };
-        if next.is_none() {
-            next.set(Some(queue.take()));
+            fn shut(&self) {
+                self.close();
+            }
         }
-        let Some(request) = next.as_mut().as_pin_mut() else { return Poll::Pending };
-        let taken = std::task::ready!(request.poll(context));
-        next.set(None);
+
+        impl<T> $queue<T> {
+            /// Takes item after item in this thread, until the queue is closed and empty. Limits and
+            /// tokens can be set, for each item: [`Items`]. So does `for item in &queue`.
+            #[doc(alias = "GetConsumingEnumerable")]
+            pub fn items(&self) -> Items<&Self> {
+                Items::of(self)
+            }
+
+            /// [`items`](Self::items), over a handle of its own.
+            pub fn items_owned(self: &std::sync::Arc<Self>) -> Items<std::sync::Arc<Self>> {
+                Items::of(std::sync::Arc::clone(self))
+            }
+
+            /// Takes item after item in a task, until the queue is closed and empty. Limits and tokens
+            /// can be set, for each item: [`ItemStream`].
+            ///
+            /// ```
+            /// use futures::StreamExt;
+            #[doc = concat!("use semaforo::", stringify!($queue), ";")]
+            ///
+            /// # futures::executor::block_on(async {
+            #[doc = concat!("let jobs = ", stringify!($queue), "::<u32>::default();")]
+            /// jobs.close();
+            /// assert_eq!(jobs.stream().collect::<Vec<_>>().await, []);
+            /// # });
+            /// ```
+            pub fn stream(&self) -> ItemStream<&Self> {
+                ItemStream::of(self)
+            }
+
+            /// [`stream`](Self::stream), over a handle of its own.
+            pub fn stream_owned(self: &std::sync::Arc<Self>) -> ItemStream<std::sync::Arc<Self>> {
+                ItemStream::of(std::sync::Arc::clone(self))
+            }
+        }
+
+        /// Takes item after item in this thread, until the queue is closed and empty.
+        impl<'a, T> IntoIterator for &'a $queue<T> {
+            type Item = T;
+            type IntoIter = Items<Self>;
+
+            fn into_iter(self) -> Items<Self> {
+                self.items()
+            }
+        }
+    )*};
+}
+
+sources!(BlockingQueue: Take, TransferQueue: Receive, SynchronousQueue: Receive);
+
+type TakeOf<H> = <<H as std::ops::Deref>::Target as private::Source>::Take<H>;
+
+/// What may end the wait for each item.
+#[derive(Debug, Default)]
+struct PerItem {
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    tokens: Vec<CancelToken>,
+}
+
+impl PerItem {
+    fn is_none(&self) -> bool {
+        self.timeout.is_none() && self.deadline.is_none() && self.tokens.is_empty()
+    }
+
+    fn bound<O: Operation>(&self, request: Request<O>) -> Request<O, Limited> {
+        let request = request.timeout(self.timeout).deadline(self.deadline);
+        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
+    }
+}
+
+macro_rules! per_item {
+    ($name:ident) => {
+        /// Ends when no item has come for this time, if there is one.
+        pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+            self.limits.timeout = self.limits.timeout.into_iter().chain(limit.into()).min();
+            self
+        }
+
+        /// Ends when there is no item at this instant, if there is one, or later.
+        pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
+            self.limits.deadline = self.limits.deadline.into_iter().chain(limit.into()).min();
+            self
+        }
+
+        /// Ends when there is no item and this token, if there is one, was cancelled; with several, any
+        /// of them.
+        pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
+            self.limits.tokens.extend(token.into().cloned());
+            self
+        }
+
+        /// Why there was no further item, once that is so: closed and empty, too late, or cancelled.
+        pub fn ended_by(&self) -> Option<WaitError<Closed>> {
+            self.ended
+        }
+    };
+}
+
+/// The items of a queue, taken one after another by a thread until it is closed and empty, or until a
+/// limit or token ends the wait for one of them.
+///
+/// An item that is there is taken in any case, as by every request. Dropping this leaves the rest in
+/// the queue. After its end it can be asked again, and waits again, if the queue is not closed.
+///
+/// ```
+/// use semaforo::{BlockingQueue, WaitError};
+/// use std::time::Duration;
+///
+/// let jobs = BlockingQueue::unbounded();
+/// jobs.extend_from([1, 2, 3]);
+/// let mut items = jobs.items().timeout(Duration::from_millis(5));
+/// assert_eq!(items.by_ref().sum::<u32>(), 6);
+/// assert_eq!(items.ended_by(), Some(WaitError::TimedOut));
+/// ```
+#[must_use = "nothing is taken until this is iterated"]
+pub struct Items<H> {
+    queue: H,
+    limits: PerItem,
+    ended: Option<WaitError<Closed>>,
+}
+
+impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Items<H> {
+    pub(super) fn of(queue: H) -> Self {
+        Self { queue, limits: PerItem::default(), ended: None }
+    }
+
+    per_item!(Items);
+}
+
+impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Iterator
+    for Items<H>
+{
+    type Item = ContentOf<H>;
+
+    fn next(&mut self) -> Option<ContentOf<H>> {
+        let request = private::Source::take_by(&*self.queue);
+        let taken = if self.limits.is_none() {
+            request.wait().map_err(WaitError::Refused)
+        } else {
+            self.limits.bound(request).wait()
+        };
+        self.ended = taken.as_ref().err().copied();
+        taken.ok()
+    }
+}
+
+impl<H: fmt::Debug> fmt::Debug for Items<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Items").field(&self.queue).finish()
+    }
+}
+
+/// The items of a queue, taken one after another by a task until it is closed and empty, or until a
+/// limit or token ends the wait for one of them.
+///
+/// An item that is there is taken in any case, as by every request. Dropping this leaves the rest in
+/// the queue, and gives back an item that it was handed and has not yielded.
+#[must_use = "nothing is taken until this is polled"]
+pub struct ItemStream<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+    queue: H,
+    limits: PerItem,
+    ended: Option<WaitError<Closed>>,
+    /// What it waits for. Pinned with it.
+    next: Next<H>,
+}
+
+enum Next<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+    Nothing,
+    Unlimited(Request<TakeOf<H>>),
+    Limited(Request<TakeOf<H>, Limited>),
+}
+
+impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> ItemStream<H> {
+    pub(super) fn of(queue: H) -> Self {
+        Self { queue, limits: PerItem::default(), ended: None, next: Next::Nothing }
+    }
+
+    per_item!(ItemStream);
+}
+
+impl<H> Stream for ItemStream<H>
+where
+    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + Clone,
+{
+    type Item = ContentOf<H>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ContentOf<H>>> {
+        // SAFETY: the request is pinned whenever the stream is: it is never moved out of it.
+        let this = unsafe { self.get_unchecked_mut() };
+        if let Next::Nothing = this.next {
+            let request = private::Source::take_by(this.queue.clone());
+            this.next = if this.limits.is_none() {
+                Next::Unlimited(request)
+            } else {
+                Next::Limited(this.limits.bound(request))
+            };
+        }
+        // SAFETY: as above.
+        let taken = unsafe {
+            match &mut this.next {
+                Next::Nothing => return Poll::Pending,
+                Next::Unlimited(request) => {
+                    let request = Pin::new_unchecked(request);
+                    std::task::ready!(request.poll(context)).map_err(WaitError::Refused)
+                }
+                Next::Limited(request) => {
+                    std::task::ready!(Pin::new_unchecked(request).poll(context))
+                }
+            }
+        };
+        this.next = Next::Nothing;
+        this.ended = taken.as_ref().err().copied();
         Poll::Ready(taken.ok())
     }
 }
 
-impl<T> fmt::Debug for ItemStream<'_, T> {
+impl<H> fmt::Debug for ItemStream<H>
+where
+    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + fmt::Debug,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ItemStream").field(self.queue).finish()
+        f.debug_tuple("ItemStream").field(&self.queue).finish()
     }
 }

@@ -1,21 +1,25 @@
 //! Where senders and takers of messages meet: what a transfer queue and a synchronous queue share.
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
+use self::private::Sealed;
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::transferring::{Delivery, Signs, Transferring};
-use crate::sync::Of;
+use super::transferring::{Delivery, Transferring};
+use crate::primitive::{constant_unless_modelled, made_when_needed};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Hall, Rule};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::request::Request;
 use crate::wait::wake::resume;
 
 /// The place itself.
 pub(super) struct Meeting<T> {
-    pub(super) hall: Arc<Hall<Transferring<T>>>,
+    /// Made when it is first needed.
+    hall: OnceLock<Arc<Hall<Transferring<T>>>>,
+    eager: bool,
 }
 
 // SAFETY: what lies here moves with it, and may be dropped by another thread.
@@ -24,26 +28,33 @@ unsafe impl<T: Send> Send for Meeting<T> {}
 unsafe impl<T: Send> Sync for Meeting<T> {}
 
 impl<T> Meeting<T> {
-    pub(super) fn new(eager: bool) -> Self {
-        Self { hall: Hall::new(Transferring::new(eager), Signs::new()) }
+    constant_unless_modelled! {
+        pub(super) const fn new(eager: bool) -> Self {
+            Self { hall: made_when_needed!(Transferring::hall(eager)), eager }
+        }
+    }
+
+    #[inline]
+    pub(super) fn hall(&self) -> &Arc<Hall<Transferring<T>>> {
+        self.hall.get_or_init(|| Transferring::hall(self.eager))
     }
 
     /// Hands an item to somebody who waits.
     pub(super) fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
-        if !self.hall.outside.shows_takers() {
+        if !self.hall().outside.shows_takers() {
             return Err(Rejected { item, why: TryPutError::Full });
         }
-        let handed = self.hall.change(|rule, _, queue, wakes| rule.hand_over(queue, item, wakes));
+        let handed = self.hall().change(|rule, _, queue, wakes| rule.hand_over(queue, item, wakes));
         handed.map_err(|(item, why)| Rejected { item, why })
     }
 
     #[inline]
     pub(super) fn try_take(&self) -> Result<T, TryTakeError> {
-        if !self.hall.outside.shows_messages() {
+        if !self.hall().outside.shows_messages() {
             return Err(TryTakeError::Empty);
         }
         let (taken, panic) =
-            self.hall.change_caught(|rule, _, queue, wakes| rule.take(queue, wakes));
+            self.hall().change_caught(|rule, _, queue, wakes| rule.take(queue, wakes));
         if let Some(panic) = panic {
             self.put_back(taken.ok());
             resume(panic);
@@ -53,7 +64,7 @@ impl<T> Meeting<T> {
     }
 
     fn put_back(&self, messages: impl IntoIterator<Item = (u64, T)>) {
-        self.hall.change(|rule, signs, queue, wakes| {
+        self.hall().change(|rule, signs, queue, wakes| {
             rule.put_back(messages);
             rule.settle(signs, queue, wakes);
         });
@@ -61,7 +72,7 @@ impl<T> Meeting<T> {
 
     pub(super) fn drain_at_most(&self, max: usize) -> Vec<T> {
         let mut messages = Vec::new();
-        let ((), panic) = self.hall.change_caught(|rule, _, queue, wakes| {
+        let ((), panic) = self.hall().change_caught(|rule, _, queue, wakes| {
             messages.extend(std::iter::from_fn(|| rule.take(queue, wakes).ok()).take(max));
         });
         if let Some(panic) = panic {
@@ -72,85 +83,91 @@ impl<T> Meeting<T> {
     }
 
     pub(super) fn close(&self) -> bool {
-        self.hall.change(|rule, signs, queue, wakes| rule.close(signs, queue, wakes))
+        self.hall().change(|rule, signs, queue, wakes| rule.close(signs, queue, wakes))
     }
 }
 
 impl<T> Drop for Meeting<T> {
     fn drop(&mut self) {
+        let Some(hall) = self.hall.get() else { return };
         let mut left = Vec::new();
-        self.hall.bury(|_, waiter| left.extend(Transferring::handed_to(waiter)));
-        left.extend(self.hall.locked(|rule, _, _| rule.empty()));
+        hall.bury(|_, waiter| left.extend(Transferring::handed_to(waiter)));
+        left.extend(hall.locked(|rule, _, _| rule.empty()));
     }
 }
 
 impl<T> fmt::Debug for Meeting<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (messages, closed) = self.hall.locked(|rule, _, _| (rule.len(), rule.is_closed()));
+        let (messages, closed) = self.hall().locked(|rule, _, _| (rule.len(), rule.is_closed()));
         f.debug_struct("Meeting")
             .field("messages", &messages)
             .field("closed", &closed)
-            .field("waiters", &self.hall.waiters())
+            .field("waiters", &self.hall().waiters())
             .finish()
     }
 }
 
 /// A queue that is such a place.
-pub trait MeetingPlace<T>: private::Sealed<T> {}
+pub trait MeetingPlace: Sealed {}
 
 pub(super) mod private {
-    pub trait Sealed<T> {
+    pub trait Sealed {
+        type Item;
+
         /// Whether a message that is handed to a waiting task counts as taken at once, or when the
         /// task claims it.
         const EAGER: bool;
 
-        fn meeting(&self) -> &super::Meeting<T>;
+        fn meeting(&self) -> &super::Meeting<Self::Item>;
     }
 }
 
-impl<T, Q: private::Sealed<T>> MeetingPlace<T> for Q {}
+impl<Q: Sealed> MeetingPlace for Q {}
+
+/// The items of the queue behind a handle.
+type ItemOf<H> = <<H as Deref>::Target as Sealed>::Item;
 
 /// The operation of those who wait until their message is taken.
-pub struct Transfer<T, Q, H: Handle<Q>>(H, Of<(T, Q)>);
+pub struct Transfer<H>(H);
 
 /// The operation of those who wait for a message.
-pub struct Receive<T, Q, H: Handle<Q>>(H, Of<(T, Q)>);
+pub struct Receive<H>(H);
 
-impl<T, Q, H: Handle<Q>> Transfer<T, Q, H> {
+impl<H> Transfer<H> {
     #[inline]
     pub(super) fn of(queue: H) -> Self {
-        Self(queue, PhantomData)
+        Self(queue)
     }
 }
 
-impl<T, Q, H: Handle<Q>> Receive<T, Q, H> {
+impl<H: Handle<Target: MeetingPlace>> Receive<H> {
     #[inline]
-    pub(super) fn of(queue: H) -> Self {
-        Self(queue, PhantomData)
+    pub(super) fn request(queue: H) -> Request<Self> {
+        Request::new(Self(queue), Delivery::take())
     }
 }
 
-impl<T, Q, H: Handle<Q>> fmt::Debug for Transfer<T, Q, H> {
+impl<H> fmt::Debug for Transfer<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Transfer")
     }
 }
 
-impl<T, Q, H: Handle<Q>> fmt::Debug for Receive<T, Q, H> {
+impl<H> fmt::Debug for Receive<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Receive")
     }
 }
 
-impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Transfer<T, Q, H> {
-    type Line = Hall<Transferring<T>>;
+impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
+    type Line = Hall<Transferring<ItemOf<H>>>;
     type Beside = ();
 
     /// If being handed over is being taken, it can be done before anything else.
     #[inline]
-    fn attempt(&self, delivery: &mut Delivery<T>) -> Attempt {
+    fn attempt(&self, delivery: &mut Delivery<ItemOf<H>>) -> Attempt {
         let meeting = self.0.meeting();
-        if !Q::EAGER || !meeting.hall.outside.shows_takers() || delivery.is_empty() {
+        if !H::Target::EAGER || !meeting.hall().outside.shows_takers() || delivery.is_empty() {
             return Attempt::Unknown;
         }
         match meeting.try_transfer(delivery.goods()) {
@@ -164,13 +181,13 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Transfer<T, Q, H
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.meeting().hall
+        self.0.meeting().hall()
     }
 }
 
-impl<T, Q: MeetingPlace<T>, H: Handle<Q>> Operation for Transfer<T, Q, H> {
-    type Output = Result<(), Rejected<T>>;
-    type Bounded = Result<(), Rejected<T, WaitError<Closed>>>;
+impl<H: Handle<Target: MeetingPlace>> Operation for Transfer<H> {
+    type Output = Result<(), Rejected<ItemOf<H>>>;
+    type Bounded = Result<(), Rejected<ItemOf<H>, WaitError<Closed>>>;
 
     #[inline]
     fn output(self, delivery: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
@@ -183,12 +200,12 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> Operation for Transfer<T, Q, H> {
     }
 }
 
-impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Receive<T, Q, H> {
-    type Line = Hall<Transferring<T>>;
+impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
+    type Line = Hall<Transferring<ItemOf<H>>>;
     type Beside = ();
 
     #[inline]
-    fn attempt(&self, delivery: &mut Delivery<T>) -> Attempt {
+    fn attempt(&self, delivery: &mut Delivery<ItemOf<H>>) -> Attempt {
         match self.0.meeting().try_take() {
             Ok(item) => {
                 delivery.fill(item);
@@ -202,18 +219,18 @@ impl<T, Q: MeetingPlace<T>, H: Handle<Q>> sealed::Operation for Receive<T, Q, H>
     /// then go on at once.
     #[inline]
     fn tries_first(&self) -> bool {
-        !Q::EAGER
+        !H::Target::EAGER
     }
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.meeting().hall
+        self.0.meeting().hall()
     }
 }
 
-impl<T, Q: MeetingPlace<T>, H: Handle<Q>> Operation for Receive<T, Q, H> {
-    type Output = Result<T, Closed>;
-    type Bounded = Result<T, WaitError<Closed>>;
+impl<H: Handle<Target: MeetingPlace>> Operation for Receive<H> {
+    type Output = Result<ItemOf<H>, Closed>;
+    type Bounded = Result<ItemOf<H>, WaitError<Closed>>;
 
     #[inline]
     fn output(self, delivery: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
@@ -231,19 +248,20 @@ macro_rules! receiving {
     () => {
         /// Takes the next item, when there is one. Refused when the queue is closed and empty.
         #[inline]
-        pub fn take(&self) -> Request<Receive<T, Self, &Self>> {
-            Request::new(Receive::of(self), Delivery::take())
+        pub fn take(&self) -> Request<Receive<&Self>> {
+            Receive::request(self)
         }
 
         /// [`take`](Self::take), over a handle of its own.
-        pub fn take_owned(self: &Arc<Self>) -> Request<Receive<T, Self, Arc<Self>>> {
-            Request::new(Receive::of(Arc::clone(self)), Delivery::take())
+        pub fn take_owned(self: &Arc<Self>) -> Request<Receive<Arc<Self>>> {
+            Receive::request(Arc::clone(self))
         }
 
         /// Takes the next item now, or not at all.
         ///
         /// # Errors
         /// If there is none, or others wait for one.
+        #[doc(alias = "poll")]
         pub fn try_take(&self) -> Result<T, TryTakeError> {
             self.meeting.try_take()
         }
@@ -267,19 +285,19 @@ macro_rules! receiving {
         /// Whether it was closed; there may be items left.
         #[must_use]
         pub fn is_closed(&self) -> bool {
-            self.meeting.hall.locked(|rule, _, _| rule.is_closed())
+            self.meeting.hall().locked(|rule, _, _| rule.is_closed())
         }
 
         /// How many requests wait: for an item, and until theirs is taken.
         #[must_use]
         pub fn waiters(&self) -> usize {
-            self.meeting.hall.waiters()
+            self.meeting.hall().waiters()
         }
 
         /// How long a task may leave an item unclaimed while others wait, before it is passed on:
         /// 50 ms unless set, and at least 2 ms.
         pub fn set_patience(&self, patience: Duration) {
-            self.meeting.hall.set_patience(patience);
+            self.meeting.hall().set_patience(patience);
         }
     };
 }

@@ -58,13 +58,10 @@ impl<T, S: Copy> Messages<T, S> {
         Some(Message { number, item, sender })
     }
 
-    /// The first message, if it can be copied.
-    pub(super) fn peek(&self) -> Option<T>
-    where
-        T: Copy,
-    {
-        let line = || self.line.front()?.as_ref().map(|(item, _)| *item);
-        self.returned.front().map(|message| message.item).or_else(line)
+    /// The first message.
+    pub(super) fn peek(&self) -> Option<&T> {
+        let line = || self.line.front()?.as_ref().map(|(item, _)| item);
+        self.returned.front().map(|message| &message.item).or_else(line)
     }
 
     /// Puts a message back to where it was, before all that have not been handed out.

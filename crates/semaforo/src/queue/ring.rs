@@ -246,11 +246,8 @@ impl<T> Ring<T> {
         Some(item)
     }
 
-    /// Copies the next item. The lock is held, and the ring slowed down.
-    pub(super) fn peek(&self) -> Option<T>
-    where
-        T: Copy,
-    {
+    /// Looks at the next item. The lock is held, and the ring slowed down.
+    pub(super) fn peek<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         let (head, tail) = self.positions();
         if head == tail {
             return None;
@@ -258,7 +255,7 @@ impl<T> Ring<T> {
         let cell = self.cell(head);
         wait_for(&cell.stamp, head + 1);
         // SAFETY: the cell holds an item, and nobody else can move the position.
-        Some(cell.item.look(|own| unsafe { (*own).assume_init() }))
+        Some(cell.item.look(|own| look(unsafe { (*own).assume_init_ref() })))
     }
 
     /// How many items there are, between one look and the next.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::rank::Rank;
 use super::ring::Ring;
 
 /// The items of a queue that lie behind its lock, or the ring in which they lie.
@@ -15,20 +16,25 @@ pub(super) enum Store<T> {
     /// Last in, first out.
     Stack(Vec<T>),
     /// The smallest priority first; first in, first out among equals.
-    Ranks { heap: BinaryHeap<Ranked<T>>, came: u64 },
+    Ranks {
+        heap: BinaryHeap<Ranked<T>>,
+        came: u64,
+        /// Ranks of what was taken whose keys are to be dropped, once the queue is not locked.
+        spent: Vec<Rank>,
+    },
 }
 
 /// An item with its rank. The greatest is the one to be taken first.
 #[derive(Debug)]
 pub(super) struct Ranked<T> {
-    priority: i64,
+    rank: Rank,
     came: u64,
     item: T,
 }
 
 impl<T> Ranked<T> {
-    fn rank(&self) -> (i64, u64) {
-        (self.priority, self.came)
+    fn rank(&self) -> (&Rank, u64) {
+        (&self.rank, self.came)
     }
 }
 
@@ -53,12 +59,13 @@ impl<T> Ord for Ranked<T> {
 }
 
 impl<T> Store<T> {
+    /// The rank stays with the caller if it is not needed.
     #[inline]
     pub(super) fn put(
         &mut self,
         ring: Option<&Ring<T>>,
         capacity: Option<usize>,
-        priority: i64,
+        rank: &mut Rank,
         item: T,
     ) -> Result<(), T> {
         if let (Self::Ring, Some(ring)) = (&*self, ring) {
@@ -71,8 +78,8 @@ impl<T> Store<T> {
             Self::Ring => return Err(item),
             Self::Line(line) => line.push_back(item),
             Self::Stack(stack) => stack.push(item),
-            Self::Ranks { heap, came } => {
-                heap.push(Ranked { priority, came: *came, item });
+            Self::Ranks { heap, came, .. } => {
+                heap.push(Ranked { rank: std::mem::take(rank), came: *came, item });
                 *came += 1;
             }
         }
@@ -85,19 +92,29 @@ impl<T> Store<T> {
             Self::Ring => ring.and_then(Ring::take),
             Self::Line(line) => line.pop_front(),
             Self::Stack(stack) => stack.pop(),
-            Self::Ranks { heap, .. } => heap.pop().map(|ranked| ranked.item),
+            Self::Ranks { heap, spent, .. } => heap.pop().map(|Ranked { rank, item, .. }| {
+                if rank.is_key() {
+                    spent.push(rank);
+                }
+                item
+            }),
         }
     }
 
-    pub(super) fn peek(&self, ring: Option<&Ring<T>>) -> Option<T>
-    where
-        T: Copy,
-    {
+    pub(super) fn peek<R>(&self, ring: Option<&Ring<T>>, look: impl FnOnce(&T) -> R) -> Option<R> {
         match self {
-            Self::Ring => ring.and_then(Ring::peek),
-            Self::Line(line) => line.front().copied(),
-            Self::Stack(stack) => stack.last().copied(),
-            Self::Ranks { heap, .. } => heap.peek().map(|ranked| ranked.item),
+            Self::Ring => ring.and_then(|ring| ring.peek(look)),
+            Self::Line(line) => line.front().map(look),
+            Self::Stack(stack) => stack.last().map(look),
+            Self::Ranks { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+        }
+    }
+
+    /// Ranks of what was taken, to be dropped once the queue is not locked.
+    pub(super) fn spent(&mut self) -> Vec<Rank> {
+        match self {
+            Self::Ranks { spent, .. } => std::mem::take(spent),
+            _ => Vec::new(),
         }
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::errors::{Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
 use super::transferring::{Delivery, SENDERS, TAKERS};
+use crate::primitive::constant_unless_modelled;
+use crate::wait::operation::objects;
 use crate::wait::request::Request;
 
 /// A queue without room: whoever puts waits for somebody who takes, and the other way round.
@@ -27,11 +29,15 @@ use crate::wait::request::Request;
 ///     assert_eq!(counter.take().wait(), Ok("ticket"));
 /// });
 /// ```
+#[doc(alias = "rendezvous")]
+#[doc(alias = "zero-capacity channel")]
 pub struct SynchronousQueue<T> {
     meeting: Meeting<T>,
 }
 
-impl<T> private::Sealed<T> for SynchronousQueue<T> {
+impl<T> private::Sealed for SynchronousQueue<T> {
+    type Item = T;
+
     const EAGER: bool = true;
 
     #[inline]
@@ -41,20 +47,24 @@ impl<T> private::Sealed<T> for SynchronousQueue<T> {
 }
 
 impl<T> SynchronousQueue<T> {
-    /// A queue where nobody waits.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
+    constant_unless_modelled! {
+        /// A queue without waiting requests. Can be a `static`, and allocates nothing until it is used.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { meeting: Meeting::new(<Self as private::Sealed>::EAGER) }
+        }
     }
 
     /// Waits for somebody who takes the item.
+    ///
+    /// A request that loses a `select!` may have been served already: then its item was taken.
     #[inline]
-    pub fn put(&self, item: T) -> Request<Transfer<T, Self, &Self>> {
+    pub fn put(&self, item: T) -> Request<Transfer<&Self>> {
         Request::new(Transfer::of(self), Delivery::send(item))
     }
 
     /// [`put`](Self::put), over a handle of its own.
-    pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Transfer<T, Self, Arc<Self>>> {
+    pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Transfer<Arc<Self>>> {
         Request::new(Transfer::of(Arc::clone(self)), Delivery::send(item))
     }
 
@@ -62,6 +72,7 @@ impl<T> SynchronousQueue<T> {
     ///
     /// # Errors
     /// With the item, if nobody waits, or the queue is closed.
+    #[doc(alias = "offer")]
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.meeting.try_transfer(item)
     }
@@ -93,19 +104,19 @@ impl<T> SynchronousQueue<T> {
     /// How many items could be taken now: those that wait to be taken.
     #[must_use]
     pub fn available(&self) -> usize {
-        self.meeting.hall.locked(|rule, _, _| rule.len())
+        self.meeting.hall().locked(|rule, _, _| rule.len())
     }
 
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.meeting.hall.waiters_in(TAKERS)
+        self.meeting.hall().waiters_in(TAKERS)
     }
 
     /// How many wait for somebody to take theirs.
     #[must_use]
     pub fn waiting_putters(&self) -> usize {
-        self.meeting.hall.waiters_in(SENDERS)
+        self.meeting.hall().waiters_in(SENDERS)
     }
 
     receiving!();
@@ -116,6 +127,8 @@ impl<T> Default for SynchronousQueue<T> {
         Self::new()
     }
 }
+
+objects!([T] SynchronousQueue<T> => T);
 
 impl<T> fmt::Debug for SynchronousQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,15 @@
 //! A queue whose senders can wait until their very message is taken.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::meeting::{Meeting, Receive, Transfer, private, receiving};
 use super::transferring::{Delivery, SENDERS, TAKERS};
+use crate::primitive::constant_unless_modelled;
+use crate::wait::operation::objects;
 use crate::wait::request::Request;
 
 /// An unbounded queue in which a sender may leave a message ([`put`](Self::put)), or wait until it is
@@ -32,11 +35,15 @@ use crate::wait::request::Request;
 ///     orders.transfer("tea").wait().unwrap();      // somebody has it now
 /// });
 /// ```
+#[doc(alias = "LinkedTransferQueue")]
+#[doc(alias = "TransferQueueAsync")]
 pub struct TransferQueue<T> {
     meeting: Meeting<T>,
 }
 
-impl<T> private::Sealed<T> for TransferQueue<T> {
+impl<T> private::Sealed for TransferQueue<T> {
+    type Item = T;
+
     const EAGER: bool = false;
 
     #[inline]
@@ -46,54 +53,98 @@ impl<T> private::Sealed<T> for TransferQueue<T> {
 }
 
 impl<T> TransferQueue<T> {
-    /// An empty queue.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { meeting: Meeting::new(<Self as private::Sealed<T>>::EAGER) }
+    constant_unless_modelled! {
+        /// An empty queue. Can be a `static`, and allocates nothing until it is used.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { meeting: Meeting::new(<Self as private::Sealed>::EAGER) }
+        }
     }
 
     /// Leaves an item for whoever takes it. Never waits.
     ///
     /// # Errors
     /// With the item, if the queue is closed.
+    #[doc(alias = "Add")]
+    #[doc(alias = "send")]
+    #[doc(alias = "offer")]
     pub fn put(&self, item: T) -> Result<(), Rejected<T>> {
-        let hall = &self.meeting.hall;
+        let hall = self.meeting.hall();
         let put = hall.change(|rule, _, queue, wakes| rule.put(queue, item, wakes));
         put.map_err(|(item, _)| Rejected { item, why: Closed })
     }
 
     /// Leaves an item, and waits until it is taken.
+    ///
+    /// A request that loses a `select!` may have been served already: then its item was taken.
+    ///
+    /// With a limit of zero it succeeds only if a *thread* waits: that claims the item at once. A task
+    /// claims it when it is polled, which takes time, and until then nobody can say that the item was
+    /// taken; [`try_transfer`](Self::try_transfer) does not wait for that, and hands the item to a
+    /// waiting task, too.
     #[inline]
-    pub fn transfer(&self, item: T) -> Request<Transfer<T, Self, &Self>> {
+    pub fn transfer(&self, item: T) -> Request<Transfer<&Self>> {
         Request::new(Transfer::of(self), Delivery::send(item))
     }
 
     /// [`transfer`](Self::transfer), over a handle of its own.
-    pub fn transfer_owned(self: &Arc<Self>, item: T) -> Request<Transfer<T, Self, Arc<Self>>> {
+    pub fn transfer_owned(self: &Arc<Self>, item: T) -> Request<Transfer<Arc<Self>>> {
         Request::new(Transfer::of(Arc::clone(self)), Delivery::send(item))
     }
 
     /// Hands an item to somebody who waits for one now, or to nobody.
     ///
+    /// It is done when the item has been handed over, be it to a task that has not claimed it yet. If
+    /// that task never comes, the item goes to the next taker. A [`transfer`](Self::transfer) with a
+    /// limit of zero is stricter: it fails unless the item is claimed at once, hence by a thread.
+    ///
     /// # Errors
     /// With the item, if nobody waits, or the queue is closed.
+    #[doc(alias = "tryTransfer")]
     pub fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.meeting.try_transfer(item)
     }
 
-    /// A copy of the next item. Only for items that are copied without running anybody's code, because
-    /// the queue is locked meanwhile.
+    /// A copy of the next item. For other items than such, [`peek_with`](Self::peek_with).
     pub fn peek(&self) -> Option<T>
     where
         T: Copy,
     {
-        self.meeting.hall.locked(|rule, _, _| rule.peek())
+        self.peek_with(|item| *item)
+    }
+
+    /// Shows the next item to a closure, if there is one, and leaves it where it is.
+    ///
+    /// The queue is locked meanwhile, so that the item is the next one for as long as the closure looks
+    /// at it: every other user of the queue waits, a task too, and the closure itself must not use the queue,
+    /// or it waits for itself.
+    ///
+    /// ```
+    /// use semaforo::TransferQueue;
+    ///
+    /// let names = TransferQueue::from(["Grace".to_owned(), "Alan".to_owned()]);
+    /// assert_eq!(names.peek_with(|name| name.len()), Some(5));
+    /// assert_eq!(names.peek_with(String::clone).as_deref(), Some("Grace"));
+    /// assert_eq!(names.len(), 2);
+    /// ```
+    ///
+    /// # Panics
+    /// If the closure does. That leaves the queue as it was.
+    #[doc(alias = "TryPeek")]
+    #[doc(alias = "element")]
+    pub fn peek_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // Caught, so that whatever has to be done before the queue is unlocked is done.
+        let looked = self
+            .meeting
+            .hall()
+            .locked(|rule, _, _| rule.peek(|item| catch_unwind(AssertUnwindSafe(|| look(item)))));
+        looked.map(|looked| looked.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
     /// How many items there are, counting those whose senders wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.meeting.hall.locked(|rule, _, _| rule.len())
+        self.meeting.hall().locked(|rule, _, _| rule.len())
     }
 
     /// Whether there are no items.
@@ -110,14 +161,16 @@ impl<T> TransferQueue<T> {
 
     /// How many wait for an item.
     #[must_use]
+    #[doc(alias = "getWaitingConsumerCount")]
+    #[doc(alias = "hasWaitingConsumer")]
     pub fn waiting_consumers(&self) -> usize {
-        self.meeting.hall.waiters_in(TAKERS)
+        self.meeting.hall().waiters_in(TAKERS)
     }
 
     /// How many wait until their item is taken.
     #[must_use]
     pub fn waiting_transfers(&self) -> usize {
-        self.meeting.hall.waiters_in(SENDERS)
+        self.meeting.hall().waiters_in(SENDERS)
     }
 
     receiving!();
@@ -128,6 +181,8 @@ impl<T> Default for TransferQueue<T> {
         Self::new()
     }
 }
+
+objects!([T] TransferQueue<T> => T);
 
 impl<T> fmt::Debug for TransferQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,17 +1,21 @@
 //! The rule of a queue whose senders may wait until their very message is taken.
 
 use std::fmt;
-use std::mem::MaybeUninit;
+use std::sync::Arc;
 
+use super::choice::{Ask, first_served, standing_for, tie_of};
+use super::crossing::{Selects, Visited};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::messages::{Message, Messages};
+use super::parcel::Parcel;
 use crate::primitive::{AtomicU32, Ordering, TrackedCell};
-use crate::wait::hall::{Arrival, Rule};
+use crate::wait::hall::{Arrival, Hall, Rule};
 use crate::wait::queue::Queue;
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::Wakes;
 
-/// Those who wait for a message. There are some only if there is none.
+/// Those who wait for a message. There are some only if there is none, but for branches that cannot be
+/// claimed, or are about to look here.
 pub(super) const TAKERS: Lane = Lane::First;
 /// Those who wait until their message is taken.
 pub(super) const SENDERS: Lane = Lane::Second;
@@ -19,7 +23,7 @@ pub(super) const SENDERS: Lane = Lane::Second;
 /// The state of a queue, behind its lock.
 #[derive(Debug)]
 pub struct Transferring<T> {
-    messages: Messages<T, Sender<T>>,
+    messages: Messages<Parcel<T>, Sender<T>>,
     /// When a message that is handed to a waiting task counts as taken: at once, or when the task
     /// claims it.
     eager: bool,
@@ -38,7 +42,7 @@ pub struct Delivery<T> {
 
 /// Whole words only: a request is moved a lot, and a word that was written in parts is slow to read.
 struct Slot<T> {
-    item: MaybeUninit<T>,
+    item: Parcel<T>,
     /// The message's, once it has one.
     number: u64,
     /// For a sender, the task that was handed its message; for a taker, who sent what it was handed.
@@ -60,6 +64,10 @@ mod state {
     pub(super) const HAS_ITEM: u64 = 3;
     /// Besides: this is a sender.
     pub(super) const SENDING: u64 = 4;
+    /// Besides: the waiter is one of several of its request, each in a queue of its own.
+    pub(super) const BRANCH: u64 = 8;
+    /// What comes besides.
+    pub(super) const BESIDES: u64 = SENDING | BRANCH;
 }
 
 impl<T> Slot<T> {
@@ -70,23 +78,23 @@ impl<T> Slot<T> {
 
     #[inline]
     fn state(&self) -> u64 {
-        self.state & !state::SENDING
+        self.state & !state::BESIDES
     }
 
     #[inline]
     fn set_state(&mut self, state: u64) {
-        self.state = self.state & state::SENDING | state;
+        self.state = self.state & state::BESIDES | state;
     }
 
     #[inline]
-    fn fill(&mut self, item: T) {
-        self.item.write(item);
+    fn fill(&mut self, item: Parcel<T>) {
+        self.item = item;
         self.set_state(state::HAS_ITEM);
     }
 
     /// Makes it the place where a message is found.
     #[inline]
-    fn fill_with(&mut self, Message { number, item, sender }: Message<T, Sender<T>>) {
+    fn fill_with(&mut self, Message { number, item, sender }: Message<Parcel<T>, Sender<T>>) {
         self.fill(item);
         self.number = number;
         self.other = sender;
@@ -94,17 +102,17 @@ impl<T> Slot<T> {
 
     /// The item, if there is one.
     #[inline]
-    fn take(&mut self) -> Option<T> {
+    fn take(&mut self) -> Option<Parcel<T>> {
         if self.state() != state::HAS_ITEM {
             return None;
         }
         self.set_state(state::NOTHING);
-        // SAFETY: the state said so.
-        Some(unsafe { self.item.assume_init_read() })
+        // SAFETY: the state says that nothing is left.
+        Some(unsafe { self.item.read() })
     }
 
     /// The message, if there is one.
-    fn take_message(&mut self) -> Option<Message<T, Sender<T>>> {
+    fn take_message(&mut self) -> Option<Message<Parcel<T>, Sender<T>>> {
         let item = self.take()?;
         Some(Message { number: self.number, item, sender: self.other.take() })
     }
@@ -113,16 +121,16 @@ impl<T> Slot<T> {
 impl<T> Delivery<T> {
     #[inline]
     pub(super) fn send(item: T) -> Self {
-        Self::new(MaybeUninit::new(item), state::HAS_ITEM | state::SENDING)
+        Self::new(Parcel::of(item), state::HAS_ITEM | state::SENDING)
     }
 
     #[inline]
     pub(super) fn take() -> Self {
-        Self::new(MaybeUninit::uninit(), state::NOTHING)
+        Self::new(Parcel::empty(), state::NOTHING)
     }
 
     #[inline]
-    fn new(item: MaybeUninit<T>, state: u64) -> Self {
+    fn new(item: Parcel<T>, state: u64) -> Self {
         Self { slot: TrackedCell::new(Slot { item, number: 0, other: None, state, came: 0 }) }
     }
 
@@ -144,7 +152,14 @@ impl<T> Delivery<T> {
     /// Gives an owner who does not wait its item, or its item back.
     #[inline]
     pub(super) fn fill(&mut self, item: T) {
-        self.own().fill(item);
+        self.own().fill(Parcel::of(item));
+    }
+
+    /// The item, if there is one, for an owner who does not wait.
+    #[inline]
+    fn take_own(&mut self) -> Option<T> {
+        // SAFETY: the owner's, whose item it is.
+        self.own().take().map(|item| unsafe { item.open() })
     }
 
     /// Whether there is no item, for an owner who does not wait.
@@ -156,13 +171,13 @@ impl<T> Delivery<T> {
     /// The item of a sender who does not wait.
     #[inline]
     pub(super) fn goods(&mut self) -> T {
-        self.own().take().expect("a sender has its item until it is sent")
+        self.take_own().expect("a sender has its item until it is sent")
     }
 
     /// The item that was taken.
     #[inline]
     pub(super) fn taken(mut self) -> T {
-        self.own().take().expect("whoever is served has an item")
+        self.take_own().expect("whoever is served has an item")
     }
 
     /// The item that was not accepted.
@@ -171,10 +186,20 @@ impl<T> Delivery<T> {
     }
 }
 
+impl<T> Ask for Delivery<T> {
+    type Item = T;
+
+    #[inline]
+    unsafe fn is_branch(&self) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe { self.slot(|slot| slot.state & state::BRANCH != 0) }
+    }
+}
+
 impl<T> Drop for Delivery<T> {
     #[inline]
     fn drop(&mut self) {
-        drop(self.own().take());
+        drop(self.take_own());
     }
 }
 
@@ -208,8 +233,9 @@ impl Signs {
 }
 
 impl<T> Transferring<T> {
-    pub(super) fn new(eager: bool) -> Self {
-        Self { messages: Messages::new(), eager, closed: false, came: 0 }
+    pub(super) fn hall(eager: bool) -> Arc<Hall<Self>> {
+        let rule = Self { messages: Messages::new(), eager, closed: false, came: 0 };
+        Hall::new(rule, Signs::new())
     }
 
     /// Hands an item to the first who waits for one.
@@ -223,9 +249,11 @@ impl<T> Transferring<T> {
         if self.closed {
             return Err((item, TryPutError::Closed));
         }
-        let Some(taker) = queue.first(TAKERS) else { return Err((item, TryPutError::Full)) };
+        let Some(taker) = self.first_without_message(queue) else {
+            return Err((item, TryPutError::Full));
+        };
         let number = self.messages.next_number();
-        self.hand(queue, taker, Message { number, item, sender: None }, wakes);
+        self.hand(queue, taker, Message { number, item: Parcel::of(item), sender: None }, wakes);
         Ok(())
     }
 
@@ -239,10 +267,23 @@ impl<T> Transferring<T> {
         self.hand_over(queue, item, wakes).or_else(|(item, why)| match why {
             TryPutError::Closed => Err((item, why)),
             TryPutError::Full => {
-                self.messages.push(item, None);
+                self.messages.push(Parcel::of(item), None);
                 Ok(())
             }
         })
+    }
+
+    /// The first who waits for a message that comes now, and is going to get it.
+    #[inline]
+    fn first_without_message(&self, queue: &Queue<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
+        if self.messages.len() > 0 { None } else { Self::first_taker(queue) }
+    }
+
+    /// The first who waits for a message, and is going to get one.
+    #[inline]
+    fn first_taker(queue: &Queue<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
+        // SAFETY: the lock is held.
+        first_served(queue, TAKERS, |taker| unsafe { standing_for(taker) })
     }
 
     /// Hands a message to a waiting taker. True if that is as good as taken; otherwise its sender
@@ -252,7 +293,7 @@ impl<T> Transferring<T> {
         &mut self,
         queue: &mut Queue<Delivery<T>>,
         taker: Pointer<Delivery<T>>,
-        mut message: Message<T, Sender<T>>,
+        mut message: Message<Parcel<T>, Sender<T>>,
         wakes: &mut Wakes,
     ) -> bool {
         // SAFETY: the lock is held, and what is in a lane is alive, as are senders of messages.
@@ -273,6 +314,22 @@ impl<T> Transferring<T> {
             own.ask.slot(|slot| slot.fill_with(message));
             queue.answer(taker, if thread { standing::SERVED } else { standing::GRANTED }, wakes);
             taken
+        }
+    }
+
+    /// Notes when a taker that has to wait has come.
+    ///
+    /// # Safety
+    /// The lock is held.
+    unsafe fn note_coming(&mut self, ask: &Delivery<T>) {
+        self.came += 1;
+        // SAFETY: passed on from the caller.
+        unsafe {
+            ask.slot(|slot| {
+                if slot.came == 0 {
+                    slot.came = self.came;
+                }
+            });
         }
     }
 
@@ -300,21 +357,21 @@ impl<T> Transferring<T> {
         if let Some(sender) = sender {
             Self::complete(queue, sender, wakes);
         }
-        Ok((number, item))
+        // SAFETY: a user of the queue takes it.
+        Ok((number, unsafe { item.open() }))
     }
 
     /// Gives messages back that were taken, whose senders have been told.
     pub(super) fn put_back(&mut self, messages: impl IntoIterator<Item = (u64, T)>) {
         for (number, item) in messages {
-            self.messages.put_back(Message { number, item, sender: None });
+            self.messages.put_back(Message { number, item: Parcel::of(item), sender: None });
         }
     }
 
-    pub(super) fn peek(&self) -> Option<T>
-    where
-        T: Copy,
-    {
-        self.messages.peek()
+    /// Looks at the next message.
+    pub(super) fn peek<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: a user of the queue looks at it.
+        self.messages.peek().map(|item| look(unsafe { item.look() }))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -356,6 +413,9 @@ impl<T> Transferring<T> {
             unsafe {
                 queue.detach(waiter);
                 self.leave(signs, queue, waiter, Some(lane), wakes);
+                if let Some(tie) = tie_of(waiter) {
+                    tie.choice.refuse();
+                }
                 queue.answer(waiter, standing::REFUSED, wakes);
             }
         }
@@ -363,14 +423,19 @@ impl<T> Transferring<T> {
 
     /// Everything that is in it, for a queue that is being dropped.
     pub(super) fn empty(&mut self) -> Vec<T> {
-        std::iter::from_fn(|| self.messages.pop()).map(|message| message.item).collect()
+        // SAFETY: the queue's owner drops it.
+        let open = |message: Message<Parcel<T>, _>| unsafe { message.item.open() };
+        std::iter::from_fn(|| self.messages.pop()).map(open).collect()
     }
 
-    /// What a taker who was leaked has been handed.
+    /// What a taker who was leaked has been handed, for a queue that is being dropped.
     pub(super) fn handed_to(taker: Pointer<Delivery<T>>) -> Option<T> {
-        // SAFETY: the lock is held, and the waiter is alive, because it was pinned.
+        // SAFETY: the lock is held, and the waiter is alive, because it was pinned. The queue's owner
+        // drops it.
         unsafe {
-            taker.as_ref().ask.slot(|slot| if slot.is_sending() { None } else { slot.take() })
+            let ask = &taker.as_ref().ask;
+            let item = ask.slot(|slot| if slot.is_sending() { None } else { slot.take() });
+            item.map(|item| item.open())
         }
     }
 
@@ -387,6 +452,9 @@ impl<T> Transferring<T> {
                         |taker: Pointer<Delivery<T>>| taker.as_ref().ask.slot(|slot| slot.came);
                     let own = came(taker);
                     queue.join_behind(taker, TAKERS, |other| came(other) < own);
+                    if let Some(tie) = tie_of(taker) {
+                        tie.choice.let_rest();
+                    }
                 }
             }
         }
@@ -414,17 +482,13 @@ impl<T> Rule for Transferring<T> {
             if !ask.slot(|slot| slot.is_sending()) {
                 return match self.take(queue, wakes) {
                     Ok((number, item)) => {
-                        ask.slot(|slot| slot.fill_with(Message { number, item, sender: None }));
+                        let message = Message { number, item: Parcel::of(item), sender: None };
+                        ask.slot(|slot| slot.fill_with(message));
                         Arrival::Served
                     }
                     Err(TryTakeError::Closed) => Arrival::Refused(Closed),
                     Err(TryTakeError::Empty) => {
-                        self.came += 1;
-                        ask.slot(|slot| {
-                            if slot.came == 0 {
-                                slot.came = self.came;
-                            }
-                        });
+                        self.note_coming(ask);
                         Arrival::Waits(TAKERS)
                     }
                 };
@@ -433,7 +497,7 @@ impl<T> Rule for Transferring<T> {
                 return Arrival::Refused(Closed);
             }
             let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
-            let Some(taker) = queue.first(TAKERS) else {
+            let Some(taker) = self.first_without_message(queue) else {
                 let number = self.messages.push(item, Some(waiter));
                 ask.slot(|slot| {
                     slot.set_state(state::LIES);
@@ -512,12 +576,16 @@ impl<T> Rule for Transferring<T> {
                 });
             }
             self.messages.put_back(message);
+            if let Some(tie) = tie_of(waiter) {
+                tie.choice.let_rest();
+            }
         }
     }
 
     /// What came back goes to the first who waits.
     fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, wakes: &mut Wakes) {
-        while let Some(taker) = queue.first(TAKERS) {
+        while self.messages.len() > 0 {
+            let Some(taker) = Self::first_taker(queue) else { return };
             let Some(message) = self.messages.pop() else { return };
             let sender = message.sender;
             if self.hand(queue, taker, message, wakes) {
@@ -541,5 +609,46 @@ impl<T> Rule for Transferring<T> {
 
     fn expulsion(&self) -> Option<Closed> {
         self.closed.then_some(Closed)
+    }
+}
+
+impl<T> Selects for Transferring<T> {
+    type Item = T;
+
+    fn branch_taking() -> Delivery<T> {
+        Delivery::new(Parcel::empty(), state::NOTHING | state::BRANCH)
+    }
+
+    fn visit(
+        &mut self,
+        _: &Signs,
+        queue: &mut Queue<Delivery<T>>,
+        branch: Pointer<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) -> Visited {
+        // SAFETY: the lock is held, and the waiter is alive.
+        unsafe {
+            let ask = &branch.as_ref().ask;
+            if self.messages.len() == 0 {
+                if self.closed {
+                    return Visited::Refused;
+                }
+                self.note_coming(ask);
+                return Visited::Waits(TAKERS);
+            }
+            if !tie_of(branch).is_some_and(|tie| tie.claim(standing::SERVED)) {
+                return Visited::Gone;
+            }
+            if let Ok((number, item)) = self.take(queue, wakes) {
+                let message = Message { number, item: Parcel::of(item), sender: None };
+                ask.slot(|slot| slot.fill_with(message));
+            }
+            Visited::Served
+        }
+    }
+
+    fn taken(ask: &Delivery<T>) -> Option<T> {
+        // SAFETY: the owner's, who does not wait, and whose item it is.
+        unsafe { ask.slot(Slot::take).map(|item| item.open()) }
     }
 }

@@ -3,17 +3,20 @@
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::primitive::{AtomicU32, Ordering, ThreadId, TrackedCell, current};
+use crate::policy::refusals;
+use crate::primitive::{
+    AtomicU32, Ordering, ThreadId, TrackedCell, constant_unless_modelled, current, made_when_needed,
+};
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
 use crate::wait::limits::WaitError;
-use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::queue::Queue;
 use crate::wait::request::Request;
 use crate::wait::waiter::{Lane, Pointer, standing};
-use crate::wait::wake::Wakes;
+use crate::wait::wake::{Wakes, resume};
 
 /// A place where a number of parties wait until all of them have come; then all go on, and it starts
 /// anew.
@@ -36,8 +39,14 @@ use crate::wait::wake::Wakes;
 /// The action runs once per generation, before anybody goes on: in the last party to arrive or, if
 /// that came while the action of the generation before was still running, in whoever ran that.
 /// Whoever comes while it runs belongs to the next generation, and has not arrived before it starts.
+#[doc(alias = "CyclicBarrier")]
+#[doc(alias = "pthread_barrier_t")]
+#[doc(alias = "std::barrier")]
 pub struct Barrier {
-    hall: Arc<Hall<Gathering>>,
+    /// Made when it is first needed.
+    hall: OnceLock<Arc<Hall<Gathering>>>,
+    /// How many there are at first.
+    parties: u32,
     /// Run by one at a time, so that nobody ever waits for it.
     action: Option<Mutex<Action>>,
 }
@@ -67,6 +76,7 @@ impl Arrival {
 
 /// The barrier is broken: somebody did not come, or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "BrokenBarrierException")]
 pub struct Broken;
 
 /// Why the number of parties cannot be changed like that.
@@ -123,6 +133,8 @@ struct Told {
     last: bool,
     /// It has to run the action.
     acts: bool,
+    /// It has arrived, and all the others have; only, a waker's panic came out of that.
+    passed: bool,
 }
 
 impl Party {
@@ -140,6 +152,13 @@ impl Party {
 pub struct Missing(AtomicU32);
 
 impl Gathering {
+    fn hall(parties: u32, has_action: bool) -> Arc<Hall<Self>> {
+        let gathering =
+            Self { parties, arrived: 0, generation: 0, broken: false, has_action, acting: None };
+        let missing = Missing(AtomicU32::new(gathering.missing()));
+        Hall::new(gathering, missing)
+    }
+
     #[inline]
     fn missing(&self) -> u32 {
         let simple = !self.has_action && !self.broken && self.acting.is_none();
@@ -152,7 +171,7 @@ impl Gathering {
         self.arrived += 1;
         let last = self.arrived == self.parties;
         // SAFETY: the lock is held, and the waiter is alive.
-        unsafe { waiter.as_ref().ask.told(|told| *told = Told { index, last, acts: false }) };
+        unsafe { waiter.as_ref().ask.told(|told| *told = Told { index, last, ..Told::default() }) };
         last
     }
 
@@ -237,6 +256,8 @@ impl Rule for Gathering {
     type Refusal = Broken;
     type Outside = Missing;
 
+    const IS_FINAL: bool = true;
+
     fn arrive(
         &mut self,
         _: &Missing,
@@ -311,13 +332,24 @@ impl Rule for Gathering {
 }
 
 impl Barrier {
-    /// A barrier for so many parties.
-    ///
-    /// # Panics
-    /// If there are none.
-    #[must_use]
-    pub fn new(parties: u32) -> Self {
-        Self::build(parties, None)
+    constant_unless_modelled! {
+        /// A barrier for so many parties.
+        ///
+        /// ```
+        /// static BOTH: semaforo::Barrier = semaforo::Barrier::new(2);
+        ///
+        /// let other = std::thread::spawn(|| BOTH.arrive().wait());
+        /// BOTH.arrive().wait()?;
+        /// other.join().unwrap()?;
+        /// # Ok::<(), semaforo::Broken>(())
+        /// ```
+        ///
+        /// # Panics
+        /// If there are none.
+        #[must_use]
+        pub const fn new(parties: u32) -> Self {
+            Self::build(parties, None)
+        }
     }
 
     /// A barrier that runs this whenever all have arrived, before they go on. The action must not wait
@@ -329,22 +361,26 @@ impl Barrier {
         Self::build(parties, Some(Mutex::new(Box::new(action))))
     }
 
-    fn build(parties: u32, action: Option<Mutex<Action>>) -> Self {
-        assert!(parties > 0, "a barrier needs at least one party");
-        let gathering = Gathering {
-            parties,
-            arrived: 0,
-            generation: 0,
-            broken: false,
-            has_action: action.is_some(),
-            acting: None,
-        };
-        let missing = Missing(AtomicU32::new(gathering.missing()));
-        Self { hall: Hall::new(gathering, missing), action }
+    constant_unless_modelled! {
+        const fn build(parties: u32, action: Option<Mutex<Action>>) -> Self {
+            assert!(parties > 0, "a barrier needs at least one party");
+            let hall = made_when_needed!(Gathering::hall(parties, action.is_some()));
+            Self { hall, parties, action }
+        }
+    }
+
+    #[inline]
+    fn hall(&self) -> &Hall<Gathering> {
+        self.hall.get_or_init(|| Gathering::hall(self.parties, self.action.is_some()))
     }
 
     /// Arrives, and waits for the others.
     #[inline]
+    #[doc(alias = "SignalAndWait")]
+    #[doc(alias = "await")]
+    #[doc(alias = "wait")]
+    #[doc(alias = "arrive_and_wait")]
+    #[doc(alias = "pthread_barrier_wait")]
     pub fn arrive(&self) -> Request<Arrive<&Self>> {
         Request::new(Arrive(self), Party(TrackedCell::new(Told::default())))
     }
@@ -357,42 +393,42 @@ impl Barrier {
     /// How many parties there are.
     #[must_use]
     pub fn parties(&self) -> u32 {
-        self.hall.locked(|rule, _, _| rule.parties)
+        self.hall().locked(|rule, _, _| rule.parties)
     }
 
     /// How many have arrived in this generation; all of them, while the action runs.
     #[must_use]
     pub fn arrived(&self) -> u32 {
-        self.hall.locked(|rule, _, _| rule.arrived)
+        self.hall().locked(|rule, _, _| rule.arrived)
     }
 
     /// How many have yet to arrive.
     #[must_use]
     pub fn available(&self) -> u32 {
-        self.hall.locked(|rule, _, _| rule.parties.saturating_sub(rule.arrived))
+        self.hall().locked(|rule, _, _| rule.parties.saturating_sub(rule.arrived))
     }
 
     /// How often all have arrived, or it was reset.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.hall.locked(|rule, _, _| rule.generation)
+        self.hall().locked(|rule, _, _| rule.generation)
     }
 
     /// How many requests wait.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall.waiters()
+        self.hall().waiters()
     }
 
     /// Whether somebody left, or an action panicked.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.hall.locked(|rule, _, _| rule.broken)
+        self.hall().locked(|rule, _, _| rule.broken)
     }
 
     /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
     pub fn reset(&self) {
-        self.hall.change(|rule, _, queue, wakes| {
+        self.hall().change(|rule, _, queue, wakes| {
             rule.turn_away(queue, wakes);
             rule.generation = rule.generation.wrapping_add(1);
             rule.broken = false;
@@ -404,7 +440,7 @@ impl Barrier {
     /// # Errors
     /// If there would be too many, or the barrier's own action asks; then nothing changes.
     pub fn add_parties(&self, more: u32) -> Result<(), PartiesError> {
-        self.hall.locked(|rule, _, _| {
+        self.hall().locked(|rule, _, _| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -422,7 +458,7 @@ impl Barrier {
     /// # Panics
     /// With the panic of the action, if that has to run.
     pub fn remove_parties(&self, fewer: u32) -> Result<(), PartiesError> {
-        let acts = self.hall.change(|rule, _, queue, wakes| {
+        let acts = self.hall().change(|rule, _, queue, wakes| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -450,20 +486,20 @@ impl Barrier {
     fn run_action(&self) -> bool {
         let mut first = None;
         loop {
-            self.hall.locked(|rule, _, _| rule.act_here());
+            self.hall().locked(|rule, _, _| rule.act_here());
             let ran = self.action.as_ref().map(|action| {
                 let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
                 catch_unwind(AssertUnwindSafe(&mut *action))
             });
             if let Some(Err(panic)) = ran {
-                self.hall.change(|rule, missing, queue, wakes| {
+                self.hall().change(|rule, missing, queue, wakes| {
                     rule.acting = None;
                     rule.broken = true;
                     rule.settle(missing, queue, wakes);
                 });
                 resume_unwind(panic);
             }
-            let acted = self.hall.change(|rule, _, queue, wakes| rule.go_on(queue, wakes));
+            let acted = self.hall().change(|rule, _, queue, wakes| rule.go_on(queue, wakes));
             let went = *first.get_or_insert(acted.went);
             if !acted.again {
                 return went;
@@ -474,14 +510,18 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        self.hall.bury(|_, _| ());
+        if let Some(hall) = self.hall.get() {
+            hall.bury(|_, _| ());
+        }
     }
 }
+
+objects!([] Barrier => ());
 
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parties, arrived, broken) =
-            self.hall.locked(|rule, _, _| (rule.parties, rule.arrived, rule.broken));
+            self.hall().locked(|rule, _, _| (rule.parties, rule.arrived, rule.broken));
         f.debug_struct("Barrier")
             .field("parties", &parties)
             .field("arrived", &arrived)
@@ -493,14 +533,14 @@ impl fmt::Debug for Barrier {
 
 /// The operation of [`Barrier::arrive`].
 #[derive(Debug)]
-pub struct Arrive<H: Handle<Barrier>>(H);
+pub struct Arrive<H: Handle<Target = Barrier>>(H);
 
-impl<H: Handle<Barrier>> Arrive<H> {
+impl<H: Handle<Target = Barrier>> Arrive<H> {
     /// All have arrived; if this party has to, it runs the action first.
     #[inline]
     fn arrived(self, party: Party) -> Result<Arrival, Broken> {
         // SAFETY: owned, and nobody else can reach it.
-        let Told { index, last, acts } = unsafe { party.told(|told| *told) };
+        let Told { index, last, acts, passed: _ } = unsafe { party.told(|told| *told) };
         if acts && !self.0.run_action() {
             return Err(Broken);
         }
@@ -508,38 +548,46 @@ impl<H: Handle<Barrier>> Arrive<H> {
     }
 }
 
-impl<H: Handle<Barrier>> sealed::Operation for Arrive<H> {
+impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
     type Line = Hall<Gathering>;
     type Beside = ();
 
     /// Whoever is last lets the others go before anything else.
     #[inline]
     fn attempt(&self, party: &mut Party) -> Attempt {
-        let Barrier { hall, action } = &*self.0;
+        let (hall, action) = (self.0.hall(), &self.0.action);
         assert!(
             action.is_none() || !hall.locked(|rule, _, _| rule.is_acting_here()),
             "the action of a barrier arrived at its own barrier"
         );
+        // SAFETY: borrowed exclusively.
+        if unsafe { party.told(|told| told.passed) } {
+            return Attempt::Granted;
+        }
         if hall.outside.0.load(Ordering::Acquire) != 1 {
             return Attempt::Unknown;
         }
-        let last = hall.change(|rule, _, queue, wakes| {
+        let (last, panic) = hall.change_caught(|rule, _, queue, wakes| {
             let index = (rule.missing() == 1).then_some(rule.arrived);
             index.inspect(|_| rule.trip(queue, wakes))
         });
         let Some(index) = last else { return Attempt::Unknown };
-        // SAFETY: borrowed exclusively.
-        unsafe { party.told(|told| *told = Told { index, last: true, acts: false }) };
+        let passed = panic.is_some();
+        // SAFETY: as above.
+        unsafe { party.told(|told| *told = Told { index, last: true, passed, ..Told::default() }) };
+        if let Some(panic) = panic {
+            resume(panic);
+        }
         Attempt::Granted
     }
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.hall
+        self.0.hall()
     }
 }
 
-impl<H: Handle<Barrier>> Operation for Arrive<H> {
+impl<H: Handle<Target = Barrier>> Operation for Arrive<H> {
     type Output = Result<Arrival, Broken>;
     type Bounded = Result<Arrival, WaitError<Broken>>;
 
@@ -553,6 +601,8 @@ impl<H: Handle<Barrier>> Operation for Arrive<H> {
         outcome.and_then(|()| self.arrived(party).map_err(WaitError::Refused))
     }
 }
+
+refusals!(Broken);
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,18 +7,19 @@ use std::sync::{Arc, OnceLock};
 
 use super::wait_while::WaitWhile;
 use crate::policy::{Exclusive, Owned, Policy, ReadWrite};
-use crate::synchronizer::Synchronizer;
 use crate::wait::core::Attempt;
 use crate::wait::limits::{Unlimited, WaitError};
 use crate::wait::operation::{AskOf, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
-use crate::wait::room::{Note, Room};
+use crate::wait::room::{AWAY, Beside, Note, Outcome, Room};
 use crate::wait::waiter::standing;
+use crate::wait::wake::{Wakes, resume};
 
 /// Something to wait for while holding a lock: the lock is given away meanwhile.
 ///
-/// A lock may have many conditions. A condition belongs to the first lock that it is used with, and
-/// using it with another panics. [`wait`](Self::wait) takes the guard, and yields it back with the
+/// A lock may have many conditions. A condition belongs to the lock of the first guard that it is
+/// to wait with, and using it with another's panics from then on. (Before, there is nothing to
+/// signal, whatever the guard.) [`wait`](Self::wait) takes the guard, and yields it back with the
 /// lock held again, also when it was cancelled or its time was up.
 ///
 /// A signal moves the one who has waited longest from the condition into the lock's line: it wakes up
@@ -44,13 +45,27 @@ use crate::wait::waiter::standing;
 /// });
 /// ```
 ///
+/// A lock of your own has conditions, too: the [`Held`](crate::Held) of a policy that is a
+/// [`MutualExclusion`](crate::policy::MutualExclusion) can wait, as is shown there.
+///
 /// A signal wins over a limit that comes to its end while the signalled one still waits for the lock.
 /// If the signalled one is dropped before it returns, the next one is signalled instead.
 ///
-/// Whoever waits gives all its holds of a [`ReentrantLock`](crate::ReentrantLock) away, and has as many
-/// again when it returns. Its other guards hold nothing meanwhile, nor ever again if the wait is dropped;
-/// to wait or to signal with one of them panics. They have to be kept until the wait returns: the hold
-/// of one that was dropped during it comes back with the others, and stays.
+/// Whoever waits gives all its holds of a [`ReentrantLock`](crate::ReentrantLock) away, and of a
+/// [`ReentrantRwLock`](crate::ReentrantRwLock) its writes and its reads, and has as many again when it
+/// returns. Its other guards hold nothing meanwhile, nor ever again if the wait is dropped; to wait or to
+/// signal with one of them panics, although their owner may have the lock again through a new one, and
+/// the hold of one that is dropped meanwhile does not come back.
+/// One key is one party: if several tasks use it, and one of them waits, what another was granted
+/// and has not claimed yet is given away with the rest, and that one stands in line again, as if it
+/// had missed its turn.
+#[doc(alias = "Condvar")]
+#[doc(alias = "ConditionVariable")]
+#[doc(alias = "condition_variable")]
+#[doc(alias = "pthread_cond_t")]
+#[doc(alias = "ConditionObject")]
+#[doc(alias = "newCondition")]
+#[doc(alias = "Monitor.Pulse")]
 pub struct Condition<P: Policy = Exclusive> {
     room: OnceLock<Arc<Room<P>>>,
 }
@@ -75,8 +90,9 @@ pub type ReentrantCondition = Condition<Owned>;
 pub type WriteCondition = Condition<ReadWrite>;
 
 /// A guard that can be waited with: of a [`Mutex`](crate::Mutex), a
-/// [`ReentrantLock`](crate::ReentrantLock), a [`Monitor`](crate::Monitor), or the write side of an
-/// [`RwLock`](crate::RwLock).
+/// [`ReentrantLock`](crate::ReentrantLock), a [`Monitor`](crate::Monitor), the write side of an
+/// [`RwLock`](crate::RwLock) or a [`ReentrantRwLock`](crate::ReentrantRwLock), or the
+/// [`Held`](crate::Held) of a lock of your own.
 pub trait LockGuard: guard::LockGuard {}
 
 impl<G: guard::LockGuard> LockGuard for G {}
@@ -85,23 +101,68 @@ pub(crate) mod guard {
     use std::ops::Deref;
 
     use crate::policy::Policy;
+    use crate::sync::ledger::Departure;
     use crate::synchronizer::Synchronizer;
 
     /// What a condition needs to know of a guard.
     pub trait LockGuard: Deref + Sized {
         type Policy: Policy;
+        /// What is to be noted in the moment that its owner gives the lock away, all its holds.
+        type Leaving: Departure;
 
         fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
 
         /// What to ask for to have the lock again.
         fn ask(&self) -> <Self::Policy as Policy>::Ask;
 
-        /// Drops the guard of somebody who has given the lock away.
-        fn forget(self);
+        /// Whether its hold was given away by its owner, who waits with another guard.
+        fn is_away(&self) -> bool {
+            false
+        }
+
+        /// Its owner is going to wait with it.
+        fn leaving(&self) -> Self::Leaving;
+
+        /// Its owner has the lock again, once; it has given so much away, in the wait of this
+        /// number.
+        fn come_back(&self, wait: u64, holds: u32) {
+            let _ = (wait, holds);
+        }
+
+        /// Drops the guard of an owner that has given so much away, and does not come back.
+        fn forget(self, wait: u64, holds: u32);
     }
 }
 
+/// # Panics
+/// If the guard's hold is away, although its owner may have the lock again through another.
+pub(super) fn assert_here<G: LockGuard>(guard: &G) {
+    assert!(!guard.is_away(), "{AWAY}");
+}
+
 /// The guard of a wait on a [`Condition`] that was ended by its limits. The lock is held.
+///
+/// A `?` drops the guard, and passes the reason on: as a [`WaitError`] of any kind, or boxed. It is not
+/// an error itself, because a guard in an error would keep the lock, and borrows it. For error types
+/// that want one that owns everything there is [`into_error`](Self::into_error).
+///
+/// ```
+/// use semaforo::{Condition, Interrupted, Mutex, WaitError};
+/// use std::error::Error;
+/// use std::time::Duration;
+///
+/// fn next(lock: &Mutex<Vec<u32>>, more: &Condition) -> Result<Option<u32>, Box<dyn Error>> {
+///     let numbers = lock.lock().wait();
+///     let limit = Duration::from_millis(5);
+///     let mut numbers = more.wait_while(numbers, |n| n.is_empty()).timeout(limit).wait()?;
+///     Ok(numbers.pop())
+/// }
+///
+/// let lock = Mutex::new(Vec::new());
+/// let error = next(&lock, &Condition::new()).unwrap_err();
+/// assert_eq!(error.downcast_ref(), Some(&WaitError::<std::convert::Infallible>::TimedOut));
+/// assert!(!lock.is_locked());
+/// ```
 pub struct Interrupted<G> {
     /// The guard.
     pub guard: G,
@@ -113,6 +174,32 @@ impl<G> Interrupted<G> {
     /// The guard.
     pub fn into_guard(self) -> G {
         self.guard
+    }
+
+    /// Why the wait was ended. The guard is dropped.
+    pub fn into_error(self) -> WaitError {
+        self.why
+    }
+}
+
+/// Drops the guard.
+impl<G, R> From<Interrupted<G>> for WaitError<R> {
+    fn from(interrupted: Interrupted<G>) -> Self {
+        interrupted.into_error().widen()
+    }
+}
+
+/// Drops the guard.
+impl<G> From<Interrupted<G>> for Box<dyn Error> {
+    fn from(interrupted: Interrupted<G>) -> Self {
+        interrupted.into_error().into()
+    }
+}
+
+/// Drops the guard.
+impl<G> From<Interrupted<G>> for Box<dyn Error + Send + Sync> {
+    fn from(interrupted: Interrupted<G>) -> Self {
+        interrupted.into_error().into()
     }
 }
 
@@ -137,6 +224,13 @@ impl<P: Policy> Condition<P> {
     ///
     /// # Panics
     /// If the condition belongs to another lock.
+    #[doc(alias = "awaitNanos")]
+    #[doc(alias = "awaitUntil")]
+    #[doc(alias = "awaitUninterruptibly")]
+    #[doc(alias = "await")]
+    #[doc(alias = "pthread_cond_wait")]
+    #[doc(alias = "pthread_cond_timedwait")]
+    #[doc(alias = "Wait")]
     pub fn wait<G: LockGuard<Policy = P>>(&self, guard: G) -> Request<WaitFor<G>> {
         self.wait_by(guard, 0)
     }
@@ -147,6 +241,7 @@ impl<P: Policy> Condition<P> {
     ///
     /// # Panics
     /// If the condition belongs to another lock.
+    #[doc(alias = "scheduled wait")]
     pub fn wait_by<G: LockGuard<Policy = P>>(
         &self,
         guard: G,
@@ -174,6 +269,10 @@ impl<P: Policy> Condition<P> {
     ///
     /// # Panics
     /// If the condition belongs to another lock.
+    #[doc(alias = "notify_one")]
+    #[doc(alias = "Pulse")]
+    #[doc(alias = "pthread_cond_signal")]
+    #[doc(alias = "notify")]
     pub fn signal<G: LockGuard<Policy = P>>(&self, guard: &G) -> bool {
         self.signal_many(guard, 1) == 1
     }
@@ -183,13 +282,21 @@ impl<P: Policy> Condition<P> {
     /// # Panics
     /// If the condition belongs to another lock.
     pub fn signal_many<G: LockGuard<Policy = P>>(&self, guard: &G, at_most: usize) -> usize {
-        self.existing_room(guard).map_or(0, |room| room.signal(guard.ask(), at_most))
+        self.existing_room(guard).map_or(0, |room| {
+            assert_here(guard);
+            room.signal(guard.ask(), at_most)
+        })
     }
 
     /// Signals everyone who waits. Returns how many.
     ///
     /// # Panics
     /// If the condition belongs to another lock.
+    #[doc(alias = "notify_all")]
+    #[doc(alias = "PulseAll")]
+    #[doc(alias = "signalAll")]
+    #[doc(alias = "pthread_cond_broadcast")]
+    #[doc(alias = "notifyAll")]
     pub fn broadcast<G: LockGuard<Policy = P>>(&self, guard: &G) -> usize {
         self.signal_many(guard, usize::MAX)
     }
@@ -204,8 +311,58 @@ impl<P: Policy> Condition<P> {
     ///
     /// # Panics
     /// If the condition belongs to another lock.
+    #[doc(alias = "signal and wait")]
+    #[doc(alias = "signal and urgent wait")]
     pub fn signal_urgent<G: LockGuard<Policy = P>>(&self, guard: G) -> Request<WaitFor<G>> {
         self.request(guard, Note::signalling())
+    }
+
+    /// Hoare's signal as the last act: the one signalled has the lock at once, nobody in between, and
+    /// this one has left. If nobody waits, it only leaves. Says whether somebody was signalled.
+    ///
+    /// It does not wait, and costs one hand-over instead of the two of
+    /// [`signal_urgent`](Self::signal_urgent). (If its owner holds a re-entrant lock more than once, the
+    /// lock is not free then: the one signalled is the next to have it.)
+    ///
+    /// ```
+    /// use semaforo::{Condition, Mutex};
+    ///
+    /// let (free, changed) = (Mutex::new(false), Condition::new());
+    /// std::thread::scope(|scope| {
+    ///     let taken = free.lock().wait();
+    ///     scope.spawn(|| {
+    ///         let mut free = changed.wait(taken).wait();
+    ///         assert!(*free, "what was signalled holds: no loop is needed");
+    ///         *free = false;
+    ///     });
+    ///     while changed.waiters() == 0 {
+    ///         std::thread::yield_now();
+    ///     }
+    ///     let mut free = free.lock().wait();
+    ///     *free = true;
+    ///     assert!(changed.signal_and_leave(free));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// If the condition belongs to another lock; or with the panic of a waker.
+    #[doc(alias = "signal and exit")]
+    #[doc(alias = "signal and return")]
+    pub fn signal_and_leave<G: LockGuard<Policy = P>>(&self, guard: G) -> bool {
+        let Some(room) = self.existing_room(&guard) else { return false };
+        assert_here(&guard);
+        let mut wakes = Wakes::new();
+        let left = room.signal_and_leave(guard.ask(), &mut wakes);
+        if left == Some(true) {
+            // The one signalled has its hold.
+            guard.forget(0, 1);
+        } else {
+            drop(guard);
+        }
+        if let Some(panic) = wakes.take_panic() {
+            resume(panic);
+        }
+        left.is_some()
     }
 
     /// How many wait for a signal.
@@ -227,8 +384,8 @@ impl<P: Policy> Condition<P> {
 
     fn request<G: LockGuard<Policy = P>>(&self, guard: G, note: Note) -> Request<WaitFor<G>> {
         let room = Arc::clone(self.room(&guard));
-        let ask = guard.ask();
-        Request::beside(WaitFor { room, guard }, ask, note)
+        let (ask, beside) = (guard.ask(), Beside::new(note, guard.leaving()));
+        Request::beside(WaitFor { room, guard }, ask, beside)
     }
 
     fn room<G: LockGuard<Policy = P>>(&self, guard: &G) -> &Arc<Room<P>> {
@@ -266,7 +423,7 @@ pub struct WaitFor<G: LockGuard> {
 
 impl<G: LockGuard> sealed::Operation for WaitFor<G> {
     type Line = Room<G::Policy>;
-    type Beside = Note;
+    type Beside = Beside<G::Leaving>;
 
     fn attempt(&self, _: &mut AskOf<Self>) -> Attempt {
         Attempt::Unknown
@@ -279,10 +436,12 @@ impl<G: LockGuard> sealed::Operation for WaitFor<G> {
 
 impl<G: LockGuard> WaitFor<G> {
     /// The guard, of a lock that is held as often as before, and what has ended the wait.
-    fn finish(self, note: Note) -> (G, Option<WaitError>) {
-        let (holds, end) = note.outcome();
-        restore(self.guard.synchronizer(), self.guard.ask(), holds);
-        let why = end.map(|end| match end {
+    fn finish(self, beside: Beside<G::Leaving>) -> (G, Option<WaitError>) {
+        let Outcome { holds, wait, limit } = beside.outcome();
+        if holds > 0 {
+            self.guard.come_back(wait, holds);
+        }
+        let why = limit.map(|end| match end {
             standing::CANCELLED => WaitError::Cancelled,
             _ => WaitError::TimedOut,
         });
@@ -290,33 +449,31 @@ impl<G: LockGuard> WaitFor<G> {
     }
 }
 
-/// Takes the other holds of a lock again that is held once.
-fn restore<P: Policy>(synchronizer: &Synchronizer<P>, ask: P::Ask, holds: u32) {
-    for _ in 1..holds {
-        let again = synchronizer.acquire_or_not(ask);
-        debug_assert!(again, "the owner comes again");
-    }
-}
-
 impl<G: LockGuard> Operation for WaitFor<G> {
     type Output = G;
     type Bounded = Result<G, Interrupted<G>>;
 
-    fn output(self, _: AskOf<Self>, note: Note, _: Result<(), Infallible>) -> G {
-        self.finish(note).0
+    fn output(self, _: AskOf<Self>, beside: Self::Beside, _: Result<(), Infallible>) -> G {
+        self.finish(beside).0
     }
 
-    fn bounded(self, _: AskOf<Self>, note: Note, outcome: OutcomeOf<Self>) -> Self::Bounded {
-        let (guard, why) = self.finish(note);
+    fn bounded(
+        self,
+        _: AskOf<Self>,
+        beside: Self::Beside,
+        outcome: OutcomeOf<Self>,
+    ) -> Self::Bounded {
+        let (guard, why) = self.finish(beside);
         match outcome.err().or(why) {
             None => Ok(guard),
             Some(why) => Err(Interrupted { guard, why }),
         }
     }
 
-    fn abandon(self, _: AskOf<Self>, note: Note) {
-        if note.into_away() {
-            self.guard.forget();
+    fn abandon(self, _: AskOf<Self>, beside: Self::Beside) {
+        let Outcome { holds, wait, .. } = beside.outcome();
+        if holds > 0 {
+            self.guard.forget(wait, holds);
         }
     }
 }
@@ -338,5 +495,3 @@ impl<G> fmt::Display for Interrupted<G> {
         self.why.fmt(f)
     }
 }
-
-impl<G> Error for Interrupted<G> {}

@@ -25,6 +25,10 @@ use super::introspection;
 /// started.reset();
 /// assert!(!started.is_set());
 /// ```
+#[doc(alias = "ManualResetEvent")]
+#[doc(alias = "ManualResetEventSlim")]
+#[doc(alias = "BooleanLatch")]
+#[doc(alias = "CreateEvent")]
 pub struct Event {
     synchronizer: Synchronizer<Gate>,
 }
@@ -48,6 +52,8 @@ impl Event {
 
     /// Waits until the event is set.
     #[inline]
+    #[doc(alias = "WaitOne")]
+    #[doc(alias = "Wait")]
     pub fn happened(&self) -> Request<Passing<'_, Gate>> {
         self.synchronizer.pass(())
     }
@@ -93,6 +99,9 @@ impl Event {
 /// work.happened().wait();
 /// assert!(!work.try_pass());
 /// ```
+#[doc(alias = "AutoResetEvent")]
+#[doc(alias = "Notify")]
+#[doc(alias = "BinarySemaphore")]
 pub struct AutoEvent {
     synchronizer: Synchronizer<Signalling>,
 }
@@ -117,6 +126,8 @@ impl AutoEvent {
     /// Waits for a signal, and uses it up. If the request is dropped after it was let through and
     /// before it was polled again, the signal goes to the next one.
     #[inline]
+    #[doc(alias = "WaitOne")]
+    #[doc(alias = "Wait")]
     pub fn happened(&self) -> Request<Passing<'_, Signalling>> {
         self.synchronizer.pass(())
     }

@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Of;
-use crate::primitive::TrackedCell;
+use crate::primitive::{TrackedCell, constant_unless_modelled, made_when_needed};
 use crate::queue::Rejected;
 use crate::wait::core::Attempt;
 use crate::wait::hall::{Arrival, Hall, Rule};
 use crate::wait::limits::WaitError;
-use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::queue::Queue;
 use crate::wait::request::Request;
 use crate::wait::waiter::{Lane, Pointer, standing};
@@ -20,7 +20,8 @@ use crate::wait::wake::Wakes;
 /// A place where two meet and swap what they bring, first come, first served.
 ///
 /// A pair, once made, is final: both have what the other brought. Whoever leaves before that has its
-/// own item back, and nobody has seen it.
+/// own item back, and no other party has seen it. If the first one's waker panics, that reaches the second one's
+/// poll; polled again, it is ready with the first one's item.
 ///
 /// ```
 /// use semaforo::Exchanger;
@@ -31,8 +32,10 @@ use crate::wait::wake::Wakes;
 ///     assert_eq!(table.exchange("full cup").wait(), "empty cup");
 /// });
 /// ```
+#[doc(alias = "rendezvous")]
 pub struct Exchanger<T> {
-    hall: Arc<Hall<Pairing<T>>>,
+    /// Made when it is first needed.
+    hall: OnceLock<Arc<Hall<Pairing<T>>>>,
 }
 
 // SAFETY: what waits here belongs to those who wait.
@@ -65,10 +68,18 @@ impl<T> Offer<T> {
     }
 }
 
+impl<T> Pairing<T> {
+    fn hall() -> Arc<Hall<Self>> {
+        Hall::new(Self(PhantomData), ())
+    }
+}
+
 impl<T> Rule for Pairing<T> {
     type Ask = Offer<T>;
     type Refusal = Infallible;
     type Outside = ();
+
+    const IS_FINAL: bool = true;
 
     fn arrive(
         &mut self,
@@ -91,22 +102,29 @@ impl<T> Rule for Pairing<T> {
 }
 
 impl<T> Exchanger<T> {
-    /// An exchanger where nobody waits.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { hall: Hall::new(Pairing(PhantomData), ()) }
+    constant_unless_modelled! {
+        /// An exchanger where nobody waits.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { hall: made_when_needed!(Pairing::hall()) }
+        }
+    }
+
+    #[inline]
+    fn hall(&self) -> &Hall<Pairing<T>> {
+        self.hall.get_or_init(Pairing::hall)
     }
 
     /// Waits for another, and swaps items with it.
     #[inline]
-    pub fn exchange(&self, item: T) -> Request<Exchange<T, &Self>> {
-        Request::new(Exchange(self, PhantomData), Offer(TrackedCell::new(Some(item))))
+    pub fn exchange(&self, item: T) -> Request<Exchange<&Self>> {
+        Request::new(Exchange(self), Offer(TrackedCell::new(Some(item))))
     }
 
     /// [`exchange`](Self::exchange), over a handle of its own.
-    pub fn exchange_owned(self: &Arc<Self>, item: T) -> Request<Exchange<T, Arc<Self>>> {
+    pub fn exchange_owned(self: &Arc<Self>, item: T) -> Request<Exchange<Arc<Self>>> {
         let offer = Offer(TrackedCell::new(Some(item)));
-        Request::new(Exchange(Arc::clone(self), PhantomData), offer)
+        Request::new(Exchange(Arc::clone(self)), offer)
     }
 
     /// How many could be met now: one, or none.
@@ -118,7 +136,7 @@ impl<T> Exchanger<T> {
     /// How many wait for another: one, or none.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall.waiters()
+        self.hall.get().map_or(0, |hall| hall.waiters())
     }
 }
 
@@ -130,9 +148,13 @@ impl<T> Default for Exchanger<T> {
 
 impl<T> Drop for Exchanger<T> {
     fn drop(&mut self) {
-        self.hall.bury(|_, _| ());
+        if let Some(hall) = self.hall.get() {
+            hall.bury(|_, _| ());
+        }
     }
 }
+
+objects!([T] Exchanger<T> => T);
 
 impl<T> fmt::Debug for Exchanger<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,29 +164,31 @@ impl<T> fmt::Debug for Exchanger<T> {
 
 /// The operation of [`Exchanger::exchange`].
 #[derive(Debug)]
-pub struct Exchange<T, H: Handle<Exchanger<T>>>(H, Of<T>);
+pub struct Exchange<H>(H);
 
-impl<T, H: Handle<Exchanger<T>>> sealed::Operation for Exchange<T, H> {
-    type Line = Hall<Pairing<T>>;
+impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operation
+    for Exchange<H>
+{
+    type Line = Hall<Pairing<ContentOf<H>>>;
     type Beside = ();
 
     #[inline]
-    fn attempt(&self, _: &mut Offer<T>) -> Attempt {
+    fn attempt(&self, _: &mut Offer<ContentOf<H>>) -> Attempt {
         Attempt::Unknown
     }
 
     #[inline]
     fn line(&self) -> &Self::Line {
-        &self.0.hall
+        self.0.hall()
     }
 }
 
-impl<T, H: Handle<Exchanger<T>>> Operation for Exchange<T, H> {
-    type Output = T;
-    type Bounded = Result<T, Rejected<T, WaitError>>;
+impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> Operation for Exchange<H> {
+    type Output = ContentOf<H>;
+    type Bounded = Result<ContentOf<H>, Rejected<ContentOf<H>, WaitError>>;
 
     #[inline]
-    fn output(self, offer: AskOf<Self>, (): (), _: Result<(), Infallible>) -> T {
+    fn output(self, offer: AskOf<Self>, (): (), _: Result<(), Infallible>) -> ContentOf<H> {
         offer.into_item()
     }
 

@@ -22,6 +22,9 @@ use crate::wait::request::Request;
 /// });
 /// assert_eq!(ready.count(), 0);
 /// ```
+#[doc(alias = "CountDownLatch")]
+#[doc(alias = "CountdownEvent")]
+#[doc(alias = "WaitGroup")]
 pub struct Latch {
     synchronizer: Synchronizer<Counting>,
     initial: u32,
@@ -38,11 +41,18 @@ impl Latch {
 
     /// Waits until the latch is open.
     #[inline]
+    #[doc(alias = "await")]
+    #[doc(alias = "WaitOne")]
+    #[doc(alias = "Wait")]
     pub fn opened(&self) -> Request<Passing<'_, Counting>> {
         self.synchronizer.pass(())
     }
 
     /// Counts one down; at zero it has no effect. Returns what is left.
+    #[doc(alias = "countDown")]
+    #[doc(alias = "Signal")]
+    #[doc(alias = "Done")]
+    #[doc(alias = "arrive")]
     pub fn count_down(&self) -> u32 {
         let before = self.synchronizer.release(CountDown::One);
         before.map_or(0, |before| (before as u32).saturating_sub(1))
@@ -60,6 +70,7 @@ impl Latch {
     ///
     /// # Errors
     /// If that is zero, if the latch is open, or if the count would exceed `u32::MAX`.
+    #[doc(alias = "AddCount")]
     pub fn add(&self, count: u32) -> Result<u32, CountError> {
         self.synchronizer.release(CountDown::Add(count)).map(|before| before as u32 + count)
     }

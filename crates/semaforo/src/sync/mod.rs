@@ -5,6 +5,8 @@ pub mod condition;
 pub mod event;
 pub mod exchanger;
 pub mod latch;
+pub(crate) mod ledger;
+pub mod mapped;
 pub mod monitor;
 pub mod mutex;
 pub mod park;
@@ -14,6 +16,7 @@ pub mod reentrant;
 pub mod reentrant_rwlock;
 pub mod rwlock;
 pub mod semaphore;
+mod unwind;
 mod wait_while;
 
 pub use wait_while::{WaitWhile, WaitWhileLimits, WhileLimits};

@@ -20,8 +20,9 @@ macro_rules! own_condition {
         ///
         /// # Panics
         /// If the guard is another monitor's.
+        #[doc(alias = "Monitor.Wait")]
         pub fn wait<G: LockGuard<Policy = $policy>>(&self, inside: G) -> Request<WaitFor<G>> {
-            self.changed.wait(inside)
+            self.own(&inside).wait(inside)
         }
 
         /// [`wait`](Self::wait), in the order of priorities: the smallest is notified first.
@@ -33,7 +34,7 @@ macro_rules! own_condition {
             inside: G,
             priority: u64,
         ) -> Request<WaitFor<G>> {
-            self.changed.wait_by(inside, priority)
+            self.own(&inside).wait_by(inside, priority)
         }
 
         /// Waits for as long as `condition` says so of the value.
@@ -49,23 +50,27 @@ macro_rules! own_condition {
             G: LockGuard<Policy = $policy>,
             F: FnMut(&G::Target) -> bool,
         {
-            self.changed.wait_while(inside, condition)
+            self.own(&inside).wait_while(inside, condition)
         }
 
         /// Notifies one who waits. False if nobody does.
         ///
         /// # Panics
         /// If the guard is another monitor's.
+        #[doc(alias = "Pulse")]
+        #[doc(alias = "notifyOne")]
         pub fn notify<G: LockGuard<Policy = $policy>>(&self, inside: &G) -> bool {
-            self.changed.signal(inside)
+            self.own(inside).signal(inside)
         }
 
         /// Notifies everyone who waits. Returns how many.
         ///
         /// # Panics
         /// If the guard is another monitor's.
+        #[doc(alias = "PulseAll")]
+        #[doc(alias = "notifyAll")]
         pub fn notify_all<G: LockGuard<Policy = $policy>>(&self, inside: &G) -> usize {
-            self.changed.broadcast(inside)
+            self.own(inside).broadcast(inside)
         }
 
         /// Hoare's signal: the one notified is inside at once, and this one again when that leaves or
@@ -77,7 +82,25 @@ macro_rules! own_condition {
             &self,
             inside: G,
         ) -> Request<WaitFor<G>> {
-            self.changed.signal_urgent(inside)
+            self.own(&inside).signal_urgent(inside)
+        }
+
+        /// Hoare's signal as the last act: the one notified is inside at once, and this one has left; see
+        /// [`Condition::signal_and_leave`].
+        ///
+        /// # Panics
+        /// If the guard is another monitor's; or with the panic of a waker.
+        pub fn signal_and_leave<G: LockGuard<Policy = $policy>>(&self, inside: G) -> bool {
+            self.own(&inside).signal_and_leave(inside)
+        }
+
+        /// The monitor's condition, for whoever is inside this monitor. A condition that was never
+        /// waited on would take any lock's guard.
+        #[track_caller]
+        fn own<G: LockGuard<Policy = $policy>>(&self, inside: &G) -> &Condition<$policy> {
+            let is_own = std::ptr::eq(inside.synchronizer(), self.lock.synchronizer());
+            assert!(is_own, "a monitor was used with the guard of another");
+            &self.changed
         }
 
         /// How many wait to be notified.
@@ -110,7 +133,8 @@ macro_rules! own_condition {
 ///
 /// By default with Mesa's semantics: whoever was [notified](Self::notify) stands in line for the
 /// monitor like everybody else, and looks again when it is inside. On request with Hoare's: with
-/// [`signal_urgent`](Self::signal_urgent) the one signalled is inside at once and the signaller next,
+/// [`signal_urgent`](Self::signal_urgent) the one signalled is inside at once and the signaller next, with
+/// [`signal_and_leave`](Self::signal_and_leave) the signaller is done,
 /// and with [`wait_by`](Self::wait_by) waits are scheduled by priority.
 ///
 /// More conditions than its own are [`Condition`]s, used with the same guard.
@@ -131,6 +155,12 @@ macro_rules! own_condition {
 /// });
 /// assert_eq!(tickets.into_inner(), 0);
 /// ```
+#[doc(alias = "synchronized")]
+#[doc(alias = "lock statement")]
+#[doc(alias = "Monitor.Enter")]
+#[doc(alias = "Monitor.Wait")]
+#[doc(alias = "Monitor.Pulse")]
+#[doc(alias = "Monitor.PulseAll")]
 pub struct Monitor<T: ?Sized> {
     changed: Condition,
     lock: Mutex<T>,
@@ -153,7 +183,10 @@ impl<T> Monitor<T> {
 impl<T: ?Sized> Monitor<T> {
     /// Asks to be let in.
     #[inline]
-    pub fn enter(&self) -> Request<Lock<T, &Mutex<T>>> {
+    #[doc(alias = "Monitor.Enter")]
+    #[doc(alias = "synchronized")]
+    #[doc(alias = "lock")]
+    pub fn enter(&self) -> Request<Lock<&Mutex<T>>> {
         self.lock.lock()
     }
 
@@ -200,6 +233,9 @@ impl<T: ?Sized> Monitor<T> {
 ///     tickets.notify_all(&inside);
 /// });
 /// ```
+#[doc(alias = "synchronized")]
+#[doc(alias = "Object.wait")]
+#[doc(alias = "Object.notify")]
 pub struct ReentrantMonitor<T: ?Sized> {
     changed: Condition<Owned>,
     lock: ReentrantLock<T>,
@@ -222,12 +258,15 @@ impl<T> ReentrantMonitor<T> {
 impl<T: ?Sized> ReentrantMonitor<T> {
     /// Asks to be let in, on behalf of this thread.
     #[inline]
-    pub fn enter(&self) -> Request<Reenter<T, &ReentrantLock<T>, OnThisThread>> {
+    #[doc(alias = "lock")]
+    #[doc(alias = "Monitor.Enter")]
+    #[doc(alias = "synchronized")]
+    pub fn enter(&self) -> Request<Reenter<&ReentrantLock<T>, OnThisThread>> {
         self.lock.lock()
     }
 
     /// Asks to be let in, on behalf of the key's owner.
-    pub fn enter_as(&self, key: &OwnerKey) -> Request<Reenter<T, &ReentrantLock<T>, Anywhere>>
+    pub fn enter_as(&self, key: &OwnerKey) -> Request<Reenter<&ReentrantLock<T>, Anywhere>>
     where
         T: Sync,
     {
@@ -296,5 +335,17 @@ impl<T: Default> Default for Monitor<T> {
 impl<T: Default> Default for ReentrantMonitor<T> {
     fn default() -> Self {
         Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for Monitor<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T> From<T> for ReentrantMonitor<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
     }
 }

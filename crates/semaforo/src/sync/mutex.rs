@@ -2,24 +2,22 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::condition::guard;
-use super::{Of, introspection};
+use super::introspection;
 use crate::policy::Exclusive;
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value: strictly first come first served.
 ///
 /// A guard can be held across an `.await`, and a panic while it is held frees the lock without
-/// poisoning it. Locking again while holding waits for oneself: try fails, and a bounded request
-/// times out or can be cancelled ([`ReentrantLock`](crate::ReentrantLock) is for that).
+/// poisoning it.
 ///
 /// ```
 /// use semaforo::Mutex;
@@ -32,6 +30,35 @@ use crate::wait::request::Request;
 /// *TOTAL.lock().wait() += 1;
 /// assert_eq!(*TOTAL.lock().wait(), 1);
 /// ```
+///
+/// # Locking twice
+///
+/// A thread or task that locks again while it has the guard waits for itself: `try_lock` fails, and
+/// a bounded request times out or can be cancelled. [`ReentrantLock`](crate::ReentrantLock) is for
+/// that.
+///
+/// No build detects it, not even one for debugging. Guards can be sent, which is what lets a task
+/// hold one across an `.await`; so a lock knows to whom it was granted, and not who has the guard
+/// now. This program locks twice on one thread, and is right:
+///
+/// ```
+/// use semaforo::Mutex;
+///
+/// let total = Mutex::new(0);
+/// std::thread::scope(|scope| {
+///     let mut guard = total.lock().wait();
+///     scope.spawn(move || *guard += 1);
+///     assert_eq!(*total.lock().wait(), 1); // waits for the other thread
+/// });
+/// ```
+///
+/// (Where locks do detect it, their guards stay on their thread, as the standard library's do and
+/// those of a `ReentrantLock` that a thread owns.) To find the place, bound the request while you
+/// look: `lock().timeout(limit).wait().unwrap()` panics there.
+#[doc(alias = "AsyncMutex")]
+#[doc(alias = "pthread_mutex_t")]
+#[doc(alias = "NSLock")]
+#[doc(alias = "lock_guard")]
 pub struct Mutex<T: ?Sized> {
     synchronizer: Synchronizer<Exclusive>,
     value: UnsafeCell<T>,
@@ -73,19 +100,23 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Asks for the lock.
     #[inline]
-    pub fn lock(&self) -> Request<Lock<T, &Self>> {
-        Request::new(Lock(self, PhantomData), ())
+    #[doc(alias = "pthread_mutex_lock")]
+    #[doc(alias = "EnterScope")]
+    pub fn lock(&self) -> Request<Lock<&Self>> {
+        Request::new(Lock(self), ())
     }
 
     /// [`lock`](Self::lock), for a guard that can go anywhere.
     #[inline]
-    pub fn lock_owned(self: &Arc<Self>) -> Request<Lock<T, Arc<Self>>> {
-        Request::new(Lock(Arc::clone(self), PhantomData), ())
+    pub fn lock_owned(self: &Arc<Self>) -> Request<Lock<Arc<Self>>> {
+        Request::new(Lock(Arc::clone(self)), ())
     }
 
     /// Locks now, or not at all. Fails while others wait, unless barging.
     #[inline]
     #[must_use = "the lock is released when the guard is dropped"]
+    #[doc(alias = "tryLock")]
+    #[doc(alias = "TryEnter")]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.synchronizer.acquire_or_not(()).then(|| Guard::of(self))
     }
@@ -113,6 +144,10 @@ impl<T: ?Sized> Mutex<T> {
         u32::from(!self.is_locked())
     }
 
+    pub(super) fn synchronizer(&self) -> &Synchronizer<Exclusive> {
+        &self.synchronizer
+    }
+
     introspection!();
 }
 
@@ -128,6 +163,8 @@ impl<T> From<T> for Mutex<T> {
     }
 }
 
+objects!([T: ?Sized] Mutex<T> => T);
+
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("Mutex");
@@ -141,11 +178,11 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 
 /// The operation of [`Mutex::lock`].
 #[derive(Debug)]
-pub struct Lock<T: ?Sized, H: Handle<Mutex<T>>>(H, Of<T>);
+pub struct Lock<H>(H);
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> Asking for Lock<T, H> {
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> Asking for Lock<H> {
     type Policy = Exclusive;
-    type Granted = Guard<T, H>;
+    type Granted = Guard<H>;
 
     #[inline]
     fn synchronizer(&self) -> &Synchronizer<Exclusive> {
@@ -153,41 +190,41 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> Asking for Lock<T, H> {
     }
 
     #[inline]
-    fn granted(self, (): ()) -> Guard<T, H> {
+    fn granted(self, (): ()) -> Guard<H> {
         Guard::of(self.0)
     }
 }
 
 /// The value of a borrowed [`Mutex`], unlocked when dropped.
-pub type MutexGuard<'a, T> = Guard<T, &'a Mutex<T>>;
+pub type MutexGuard<'a, T> = Guard<&'a Mutex<T>>;
 
 /// The value of a shared [`Mutex`], unlocked when dropped.
-pub type OwnedMutexGuard<T> = Guard<T, Arc<Mutex<T>>>;
+pub type OwnedMutexGuard<T> = Guard<Arc<Mutex<T>>>;
 
 /// The value of a [`Mutex`], unlocked when dropped.
 #[must_use = "the lock is released when this is dropped"]
-pub struct Guard<T: ?Sized, H: Handle<Mutex<T>>> {
+pub struct Guard<H: Handle<Target = Mutex<ContentOf<H>>>> {
     mutex: H,
-    _value: Of<T>,
 }
 
 // SAFETY: a shared guard gives out `&T` only.
-unsafe impl<T: ?Sized + Sync, H: Handle<Mutex<T>> + Sync> Sync for Guard<T, H> {}
+unsafe impl<H: Handle<Content: Sync, Target = Mutex<ContentOf<H>>> + Sync> Sync for Guard<H> {}
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> Guard<T, H> {
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> Guard<H> {
     #[inline]
     fn of(mutex: H) -> Self {
-        Self { mutex, _value: PhantomData }
+        Self { mutex }
     }
 
     /// The lock that is held. Not a method, because the value may have one of that name.
-    pub fn mutex(this: &Self) -> &Mutex<T> {
+    pub fn mutex(this: &Self) -> &Mutex<ContentOf<H>> {
         &this.mutex
     }
 }
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> guard::LockGuard for Guard<T, H> {
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> guard::LockGuard for Guard<H> {
     type Policy = Exclusive;
+    type Leaving = ();
 
     fn synchronizer(&self) -> &Synchronizer<Exclusive> {
         &self.mutex.synchronizer
@@ -195,32 +232,34 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> guard::LockGuard for Guard<T, H> {
 
     fn ask(&self) {}
 
-    fn forget(self) {
+    fn leaving(&self) {}
+
+    fn forget(self, _: u64, _: u32) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard is never used again.
         drop(unsafe { std::ptr::read(&raw const this.mutex) });
     }
 }
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> Deref for Guard<T, H> {
-    type Target = T;
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> Deref for Guard<H> {
+    type Target = ContentOf<H>;
 
     #[inline]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &ContentOf<H> {
         // SAFETY: the lock is held.
         unsafe { &*self.mutex.value.get() }
     }
 }
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> DerefMut for Guard<T, H> {
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> DerefMut for Guard<H> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut T {
+    fn deref_mut(&mut self) -> &mut ContentOf<H> {
         // SAFETY: the lock is held, and the guard is borrowed exclusively.
         unsafe { &mut *self.mutex.value.get() }
     }
 }
 
-impl<T: ?Sized, H: Handle<Mutex<T>>> Drop for Guard<T, H> {
+impl<H: Handle<Target = Mutex<ContentOf<H>>>> Drop for Guard<H> {
     #[inline]
     fn drop(&mut self) {
         // What is held can be given back.
@@ -228,13 +267,13 @@ impl<T: ?Sized, H: Handle<Mutex<T>>> Drop for Guard<T, H> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug, H: Handle<Mutex<T>>> fmt::Debug for Guard<T, H> {
+impl<H: Handle<Content: fmt::Debug, Target = Mutex<ContentOf<H>>>> fmt::Debug for Guard<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Display, H: Handle<Mutex<T>>> fmt::Display for Guard<T, H> {
+impl<H: Handle<Content: fmt::Display, Target = Mutex<ContentOf<H>>>> fmt::Display for Guard<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -22,6 +22,8 @@ use crate::wait::request::Request;
 /// std::thread::spawn(move || unparker.unpark());
 /// parker.park().wait();
 /// ```
+#[doc(alias = "LockSupport")]
+#[doc(alias = "thread::park")]
 pub struct Parker {
     synchronizer: Synchronizer<Signalling>,
 }
@@ -38,11 +40,14 @@ impl Parker {
     /// Waits for a permit, and uses it up. With a token, cancelling returns too, and the token stays
     /// cancelled.
     #[inline]
+    #[doc(alias = "LockSupport.park")]
+    #[doc(alias = "parkNanos")]
     pub fn park(&self) -> Request<Passing<'_, Signalling>> {
         self.synchronizer.pass(())
     }
 
     /// Lets the one that is parked go on, or stores the permit.
+    #[doc(alias = "LockSupport.unpark")]
     pub fn unpark(&self) {
         let Ok(_) = self.synchronizer.release(Signal::Set);
     }

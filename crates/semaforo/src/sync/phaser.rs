@@ -11,7 +11,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::core::{Attempt, Core};
 use crate::wait::limits::WaitError;
-use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::request::Request;
 
 /// A barrier whose parties register and deregister as they like, and whose phases are numbered from 0.
@@ -42,6 +42,37 @@ use crate::wait::request::Request;
 ///     assert_eq!((work.phase(), work.registered()), (2, 1));
 /// });
 /// ```
+///
+/// # Tiers
+///
+/// There is no parent to give to a phaser, as Java's has. Tiers are there to keep many arriving threads
+/// from fighting over one counter, and to have parents registered and deregistered with their children;
+/// that would make every arrival two steps, which others could see one by one. Where parties come in
+/// groups, a hook does it: a group that is complete arrives at the root, and goes on when all groups
+/// have.
+///
+/// ```
+/// use semaforo::Phaser;
+/// use std::sync::Arc;
+///
+/// let root = Arc::new(Phaser::new(2));
+/// let groups = [(); 2].map(|()| {
+///     let root = Arc::clone(&root);
+///     Phaser::with_hook(3, move |_, _| root.arrive_and_wait().wait().is_err())
+/// });
+/// std::thread::scope(|scope| {
+///     for group in &groups {
+///         for _ in 0..3 {
+///             scope.spawn(|| group.arrive_and_wait().wait().unwrap());
+///         }
+///     }
+/// });
+/// assert_eq!((root.phase(), groups[0].phase(), groups[1].phase()), (1, 1, 1));
+/// ```
+///
+/// (The hook blocks the party that comes last. Let that be a thread, or a task that may block.)
+#[doc(alias = "CyclicBarrier")]
+#[doc(alias = "tiering")]
 pub struct Phaser {
     synchronizer: Synchronizer<Phases>,
     hook: Option<Hook>,
@@ -88,6 +119,8 @@ impl Phaser {
     ///
     /// # Panics
     /// If there are more than [`MAX_PARTIES`](Self::MAX_PARTIES).
+    #[doc(alias = "onAdvance")]
+    #[doc(alias = "PostPhaseAction")]
     pub fn with_hook(
         parties: u32,
         hook: impl Fn(u32, u32) -> bool + Send + Sync + 'static,
@@ -132,6 +165,9 @@ impl Phaser {
     ///
     /// # Panics
     /// With the panic of the hook.
+    #[doc(alias = "arriveAndDeregister")]
+    #[doc(alias = "arrive_and_drop")]
+    #[doc(alias = "RemoveParticipant")]
     pub fn arrive_and_deregister(&self) -> Result<u32, PhaserError> {
         self.step(Step::ArriveAndDeregister)
     }
@@ -177,6 +213,8 @@ impl Phaser {
     ///
     /// It arrives when it is first polled.
     #[inline]
+    #[doc(alias = "arriveAndAwaitAdvance")]
+    #[doc(alias = "SignalAndWait")]
     pub fn arrive_and_wait(&self) -> Request<ArriveAndWait<&Self>> {
         Request::new(ArriveAndWait::of(self), 0)
     }
@@ -189,6 +227,7 @@ impl Phaser {
     /// Waits until this is no longer the phase: at once, if it is not. Yields the phase that is, or
     /// that there are no more.
     #[inline]
+    #[doc(alias = "awaitAdvance")]
     pub fn advanced(&self, phase: u32) -> Request<Advanced<&Self>> {
         Request::new(Advanced(self), phase)
     }
@@ -253,6 +292,8 @@ impl Phaser {
     introspection!();
 }
 
+objects!([] Phaser => ());
+
 impl fmt::Debug for Phaser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.synchronizer.state();
@@ -268,9 +309,9 @@ impl fmt::Debug for Phaser {
 
 /// The operation of [`Phaser::advanced`].
 #[derive(Debug)]
-pub struct Advanced<H: Handle<Phaser>>(H);
+pub struct Advanced<H: Handle<Target = Phaser>>(H);
 
-impl<H: Handle<Phaser>> crate::wait::operation::Asking for Advanced<H> {
+impl<H: Handle<Target = Phaser>> crate::wait::operation::Asking for Advanced<H> {
     type Policy = Phases;
     type Granted = Result<u32, PhaserError>;
 
@@ -287,38 +328,50 @@ impl<H: Handle<Phaser>> crate::wait::operation::Asking for Advanced<H> {
 
 /// The operation of [`Phaser::arrive_and_wait`].
 #[derive(Debug)]
-pub struct ArriveAndWait<H: Handle<Phaser>> {
+pub struct ArriveAndWait<H: Handle<Target = Phaser>> {
     phaser: H,
-    arrival: Cell<Option<Result<(), PhaserError>>>,
+    arrival: Cell<Arrival>,
 }
 
-impl<H: Handle<Phaser>> ArriveAndWait<H> {
+/// How far a party has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    None,
+    /// If it is still so when it is polled again, a panic came out of its arrival, of a waker or the
+    /// hook: it was the last.
+    Began,
+    Made,
+    Refused(PhaserError),
+}
+
+impl<H: Handle<Target = Phaser>> ArriveAndWait<H> {
     fn of(phaser: H) -> Self {
-        Self { phaser, arrival: Cell::new(None) }
+        Self { phaser, arrival: Cell::new(Arrival::None) }
     }
 
     #[inline]
     fn result(self) -> Result<u32, PhaserError> {
         match self.arrival.get() {
-            Some(Err(error)) => Err(error),
+            Arrival::Refused(error) => Err(error),
             _ => self.phaser.now(),
         }
     }
 }
 
-impl<H: Handle<Phaser>> sealed::Operation for ArriveAndWait<H> {
+impl<H: Handle<Target = Phaser>> sealed::Operation for ArriveAndWait<H> {
     type Line = Core<Phases>;
     type Beside = ();
 
     /// Arrives, the first time; whoever cannot has nothing to wait for.
     #[inline]
     fn attempt(&self, phase: &mut u32) -> Attempt {
-        if self.arrival.get().is_none() {
-            let arrived = self.phaser.arrive();
-            self.arrival.set(Some(arrived.map(|now| *phase = now)));
+        if self.arrival.get() == Arrival::None {
+            self.arrival.set(Arrival::Began);
+            let arrived = self.phaser.arrive().map(|now| *phase = now);
+            self.arrival.set(arrived.map_or_else(Arrival::Refused, |()| Arrival::Made));
         }
         match self.arrival.get() {
-            Some(Err(_)) => Attempt::Granted,
+            Arrival::Refused(_) | Arrival::Began => Attempt::Granted,
             _ => self.phaser.synchronizer.attempt(*phase),
         }
     }
@@ -329,7 +382,7 @@ impl<H: Handle<Phaser>> sealed::Operation for ArriveAndWait<H> {
     }
 }
 
-impl<H: Handle<Phaser>> Operation for ArriveAndWait<H> {
+impl<H: Handle<Target = Phaser>> Operation for ArriveAndWait<H> {
     type Output = Result<u32, PhaserError>;
     type Bounded = Result<u32, WaitError<PhaserError>>;
 

@@ -12,7 +12,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::Asking;
 use crate::wait::request::Request;
-use crate::wait::wake::resume;
+use crate::wait::wake::{first, resume};
 
 /// A result that somebody will provide: a value, a failure, or the news that there will be none.
 ///
@@ -33,6 +33,12 @@ use crate::wait::wake::resume;
 /// other.cancel();
 /// assert_eq!(other.get().wait(), Err(PromiseError::Cancelled));
 /// ```
+#[doc(alias = "TaskCompletionSource")]
+#[doc(alias = "CompletableFuture")]
+#[doc(alias = "oneshot")]
+#[doc(alias = "OnceCell")]
+#[doc(alias = "std::promise")]
+#[doc(alias = "Future")]
 pub struct Promise<T, E = Box<dyn Error + Send + Sync>> {
     synchronizer: Synchronizer<Gate>,
     outcome: OnceLock<Result<T, PromiseError<E>>>,
@@ -82,6 +88,10 @@ impl<T, E> Promise<T, E> {
     ///
     /// # Panics
     /// With the panic of a callback or a waker; the outcome stands.
+    #[doc(alias = "SetResult")]
+    #[doc(alias = "TrySetResult")]
+    #[doc(alias = "complete")]
+    #[doc(alias = "set_value")]
     pub fn set(&self, value: T) -> Result<(), T> {
         self.complete(Ok(value)).map_err(|refused| match refused {
             Ok(value) => value,
@@ -96,6 +106,9 @@ impl<T, E> Promise<T, E> {
     ///
     /// # Panics
     /// As [`set`](Self::set).
+    #[doc(alias = "SetException")]
+    #[doc(alias = "TrySetException")]
+    #[doc(alias = "completeExceptionally")]
     pub fn fail(&self, failure: E) -> Result<(), E> {
         self.complete(Err(PromiseError::Failed(failure))).map_err(|refused| match refused {
             Err(PromiseError::Failed(failure)) => failure,
@@ -107,6 +120,8 @@ impl<T, E> Promise<T, E> {
     ///
     /// # Panics
     /// As [`set`](Self::set).
+    #[doc(alias = "SetCanceled")]
+    #[doc(alias = "TrySetCanceled")]
     pub fn cancel(&self) -> bool {
         self.complete(Err(PromiseError::Cancelled)).is_ok()
     }
@@ -119,6 +134,8 @@ impl<T, E> Promise<T, E> {
     /// answer.on_complete(|outcome| assert_eq!(outcome, Ok(&42)));
     /// answer.set(42).unwrap();
     /// ```
+    #[doc(alias = "ContinueWith")]
+    #[doc(alias = "whenComplete")]
     pub fn on_complete(
         &self,
         callback: impl FnOnce(Result<&T, PromiseError<&E>>) + Send + 'static,
@@ -142,7 +159,33 @@ impl<T, E> Promise<T, E> {
         self.outcome.get().is_some()
     }
 
-    /// The value or the failure, taken out.
+    /// The outcome, taken out by whoever has the promise to itself; the promise is as new then.
+    ///
+    /// ```
+    /// let mut answer = semaforo::Promise::<String, ()>::new();
+    /// answer.set("yes".to_owned()).unwrap();
+    /// assert_eq!(answer.take(), Some(Ok("yes".to_owned())));
+    /// assert!(!answer.is_done() && answer.set("no".to_owned()).is_ok());
+    /// ```
+    pub fn take(&mut self) -> Option<Result<T, PromiseError<E>>> {
+        let outcome = self.outcome.take()?;
+        let Ok(_) = self.synchronizer.release(Opening::Shut);
+        Some(outcome)
+    }
+
+    /// The value or the failure, taken out. The last one who has an `Arc` of the promise can do so:
+    ///
+    /// ```
+    /// use semaforo::Promise;
+    /// use std::sync::Arc;
+    ///
+    /// let answer = Arc::new(Promise::<String, ()>::new());
+    /// let provides = Arc::clone(&answer);
+    /// std::thread::spawn(move || provides.set("yes".to_owned())).join().unwrap().unwrap();
+    /// answer.get().wait().unwrap();
+    /// let outcome = Arc::into_inner(answer).and_then(Promise::into_inner);
+    /// assert_eq!(outcome, Some(Ok("yes".to_owned())));
+    /// ```
     pub fn into_inner(self) -> Option<Result<T, PromiseError<E>>> {
         self.outcome.into_inner()
     }
@@ -166,7 +209,7 @@ impl<T, E> Promise<T, E> {
         for callback in callbacks {
             if let Some(outcome) = self.try_get() {
                 let called = catch_unwind(AssertUnwindSafe(|| callback(outcome)));
-                panic = panic.or(called.err());
+                panic = first(panic, called.err());
             }
         }
         if let Some(panic) = panic {
@@ -176,6 +219,23 @@ impl<T, E> Promise<T, E> {
     }
 
     introspection!();
+}
+
+/// One that is kept already.
+///
+/// ```
+/// use semaforo::Promise;
+///
+/// let kept: Promise<u32> = Promise::from(7);
+/// assert_eq!(*kept.get().wait().unwrap(), 7);
+/// ```
+impl<T, E> From<T> for Promise<T, E> {
+    fn from(value: T) -> Self {
+        let promise = Self::new();
+        // It is new, so the value is accepted.
+        let _ = promise.set(value);
+        promise
+    }
 }
 
 impl<T, E> Default for Promise<T, E> {
@@ -223,6 +283,54 @@ impl<E> PromiseError<E> {
             Self::Failed(failure) => PromiseError::Failed(failure),
             Self::Cancelled => PromiseError::Cancelled,
         }
+    }
+}
+
+impl<E> PromiseError<&E> {
+    /// The same, with a clone of the failure. A `?` does this, too.
+    pub fn cloned(self) -> PromiseError<E>
+    where
+        E: Clone,
+    {
+        self.map(E::clone)
+    }
+
+    /// The same, with what the failure says: an error that borrows nothing, also if the failure cannot
+    /// be cloned, as the default cannot.
+    ///
+    /// ```
+    /// use semaforo::Promise;
+    /// use std::error::Error;
+    ///
+    /// fn read(answer: &Promise<u32>) -> Result<u32, Box<dyn Error>> {
+    ///     Ok(*answer.get().wait().map_err(|error| error.described())?)
+    /// }
+    ///
+    /// let answer = Promise::new();
+    /// answer.fail("no connection".into()).unwrap();
+    /// assert_eq!(read(&answer).unwrap_err().to_string(), "no connection");
+    /// ```
+    pub fn described(self) -> PromiseError<String>
+    where
+        E: fmt::Display,
+    {
+        self.map(E::to_string)
+    }
+}
+
+impl<E> PromiseError<E> {
+    /// The same, with another failure.
+    pub fn map<F>(self, change: impl FnOnce(E) -> F) -> PromiseError<F> {
+        match self {
+            Self::Failed(failure) => PromiseError::Failed(change(failure)),
+            Self::Cancelled => PromiseError::Cancelled,
+        }
+    }
+}
+
+impl<E: Clone> From<PromiseError<&E>> for PromiseError<E> {
+    fn from(error: PromiseError<&E>) -> Self {
+        error.cloned()
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::condition::guard;
-use super::{Of, introspection};
+use super::introspection;
+use super::ledger::{Holds, Leaving, Ledger};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.
@@ -36,8 +37,13 @@ use crate::wait::request::Request;
 /// assert_eq!((outer.get(), depth.holds()), (1, 2));
 /// # Ok::<(), semaforo::TooManyHolds>(())
 /// ```
+#[doc(alias = "ReentrantMutex")]
+#[doc(alias = "recursive_mutex")]
+#[doc(alias = "RecursiveMutex")]
+#[doc(alias = "NSRecursiveLock")]
 pub struct ReentrantLock<T: ?Sized> {
     synchronizer: Synchronizer<Owned>,
+    ledger: Ledger,
     value: T,
 }
 
@@ -86,7 +92,7 @@ impl<T> ReentrantLock<T> {
     constant_unless_modelled! {
         /// An unlocked lock around this value.
         pub const fn new(value: T) -> Self {
-            Self { synchronizer: Synchronizer::new(Owned, 0), value }
+            Self { synchronizer: Synchronizer::new(Owned, 0), ledger: Ledger::new(), value }
         }
     }
 
@@ -105,7 +111,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// Refused with [`TooManyHolds`](crate::TooManyHolds) if the thread holds it
     /// [`MAX_HOLDS`](Self::MAX_HOLDS) times already.
     #[inline]
-    pub fn lock(&self) -> Request<Reenter<T, &Self, OnThisThread>> {
+    pub fn lock(&self) -> Request<Reenter<&Self, OnThisThread>> {
         self.request(self, OnThisThread::new(), this_thread())
     }
 
@@ -123,7 +129,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn lock_as(&self, key: &OwnerKey) -> Request<Reenter<T, &Self, Anywhere>>
+    pub fn lock_as(&self, key: &OwnerKey) -> Request<Reenter<&Self, Anywhere>>
     where
         T: Sync,
     {
@@ -132,10 +138,7 @@ impl<T: ?Sized> ReentrantLock<T> {
 
     /// [`lock_as`](Self::lock_as), for a guard that can go anywhere.
     #[inline]
-    pub fn lock_owned_as(
-        self: &Arc<Self>,
-        key: &OwnerKey,
-    ) -> Request<Reenter<T, Arc<Self>, Anywhere>>
+    pub fn lock_owned_as(self: &Arc<Self>, key: &OwnerKey) -> Request<Reenter<Arc<Self>, Anywhere>>
     where
         T: Sync,
     {
@@ -143,13 +146,13 @@ impl<T: ?Sized> ReentrantLock<T> {
     }
 
     #[inline]
-    fn request<H: Handle<Self>, M>(
+    fn request<H: Handle<Content = T, Target = Self>, M>(
         &self,
         lock: H,
         marker: M,
         owner: Owner,
-    ) -> Request<Reenter<T, H, M>> {
-        Request::new(Reenter { lock, marker, _value: PhantomData }, owner)
+    ) -> Request<Reenter<H, M>> {
+        Request::new(Reenter { lock, marker }, owner)
     }
 
     /// Locks now for this thread, or not at all.
@@ -167,9 +170,9 @@ impl<T: ?Sized> ReentrantLock<T> {
         self.try_for(key.0, Anywhere)
     }
 
-    fn try_for<M>(&self, owner: Owner, marker: M) -> Option<Guard<T, &Self, M>> {
+    fn try_for<M>(&self, owner: Owner, marker: M) -> Option<Guard<&Self, M>> {
         let granted = self.synchronizer.acquire_or_not(owner);
-        granted.then(|| Guard { lock: self, owner, _marker: marker, _value: PhantomData })
+        granted.then(|| Guard::of(self, owner, marker))
     }
 
     /// The value, without locking: nobody else can have it.
@@ -185,6 +188,7 @@ impl<T: ?Sized> ReentrantLock<T> {
 
     /// How often its owner holds it.
     #[must_use]
+    #[doc(alias = "getHoldCount")]
     pub fn holds(&self) -> u32 {
         Owned::holds(self.synchronizer.state())
     }
@@ -207,6 +211,19 @@ impl<T: ?Sized> ReentrantLock<T> {
         u32::from(!self.is_locked())
     }
 
+    pub(super) fn synchronizer(&self) -> &Synchronizer<Owned> {
+        &self.synchronizer
+    }
+
+    /// Gives back a hold of a guard that was made then, or of none.
+    #[inline]
+    fn give_back(&self, owner: Owner, since: Option<u64>) {
+        let release = || self.synchronizer.release(owner).is_ok();
+        if !release() {
+            self.ledger.give_back(owner, since, Holds::WRITE, release);
+        }
+    }
+
     introspection!();
 }
 
@@ -221,6 +238,8 @@ impl<T> From<T> for ReentrantLock<T> {
         Self::new(value)
     }
 }
+
+objects!([T: ?Sized] ReentrantLock<T> => T);
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,15 +268,14 @@ pub struct Anywhere;
 
 /// The operation of [`ReentrantLock::lock`] and [`ReentrantLock::lock_as`].
 #[derive(Debug)]
-pub struct Reenter<T: ?Sized, H: Handle<ReentrantLock<T>>, M> {
+pub struct Reenter<H, M> {
     lock: H,
     marker: M,
-    _value: Of<T>,
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Asking for Reenter<T, H, M> {
+impl<H: Handle<Target = ReentrantLock<ContentOf<H>>>, M> Asking for Reenter<H, M> {
     type Policy = Owned;
-    type Granted = Guard<T, H, M>;
+    type Granted = Guard<H, M>;
 
     #[inline]
     fn synchronizer(&self) -> &Synchronizer<Owned> {
@@ -265,40 +283,50 @@ impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Asking for Reenter<T, H, M> {
     }
 
     #[inline]
-    fn granted(self, owner: Owner) -> Guard<T, H, M> {
-        Guard { lock: self.lock, owner, _marker: self.marker, _value: PhantomData }
+    fn granted(self, owner: Owner) -> Guard<H, M> {
+        Guard::of(self.lock, owner, self.marker)
     }
 }
 
 /// The value of a [`ReentrantLock`] that this thread holds.
-pub type ReentrantGuard<'a, T> = Guard<T, &'a ReentrantLock<T>, OnThisThread>;
+pub type ReentrantGuard<'a, T> = Guard<&'a ReentrantLock<T>, OnThisThread>;
 
 /// The value of a borrowed [`ReentrantLock`] that a key's owner holds.
-pub type KeyGuard<'a, T> = Guard<T, &'a ReentrantLock<T>, Anywhere>;
+pub type KeyGuard<'a, T> = Guard<&'a ReentrantLock<T>, Anywhere>;
 
 /// The value of a shared [`ReentrantLock`] that a key's owner holds.
-pub type OwnedKeyGuard<T> = Guard<T, Arc<ReentrantLock<T>>, Anywhere>;
+pub type OwnedKeyGuard<T> = Guard<Arc<ReentrantLock<T>>, Anywhere>;
 
 /// One of its owner's holds of a [`ReentrantLock`], given up when dropped.
 #[must_use = "the lock is released when this is dropped"]
-pub struct Guard<T: ?Sized, H: Handle<ReentrantLock<T>>, M> {
+pub struct Guard<H: Handle<Target = ReentrantLock<ContentOf<H>>>, M> {
     lock: H,
     owner: Owner,
+    /// How many waits of owners had begun when it was made.
+    since: u64,
     _marker: M,
-    _value: Of<T>,
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Guard<T, H, M> {
+impl<H: Handle<Target = ReentrantLock<ContentOf<H>>>, M> Guard<H, M> {
+    #[inline]
+    fn of(lock: H, owner: Owner, marker: M) -> Self {
+        let since = lock.ledger.now();
+        Self { lock, owner, since, _marker: marker }
+    }
+
     /// The lock that is held. Not a method, because the value may have one of that name.
-    pub fn reentrant_lock(this: &Self) -> &ReentrantLock<T> {
+    pub fn reentrant_lock(this: &Self) -> &ReentrantLock<ContentOf<H>> {
         &this.lock
     }
 }
 
 /// Only if the value may be shared: whoever waits gives away all its holds, but its other guards go
 /// on giving out references.
-impl<T: ?Sized + Sync, H: Handle<ReentrantLock<T>>, M> guard::LockGuard for Guard<T, H, M> {
+impl<H: Handle<Content: Sync, Target = ReentrantLock<ContentOf<H>>>, M> guard::LockGuard
+    for Guard<H, M>
+{
     type Policy = Owned;
+    type Leaving = Leaving;
 
     fn synchronizer(&self) -> &Synchronizer<Owned> {
         &self.lock.synchronizer
@@ -308,31 +336,65 @@ impl<T: ?Sized + Sync, H: Handle<ReentrantLock<T>>, M> guard::LockGuard for Guar
         self.owner
     }
 
-    fn forget(self) {
+    fn is_away(&self) -> bool {
+        self.lock.ledger.is_away(self.owner, self.since)
+    }
+
+    fn leaving(&self) -> Leaving {
+        let others = |holds| Holds { reads: 0, writes: holds - 1 };
+        Leaving::new(&self.lock.ledger, self.owner, self.since, others)
+    }
+
+    fn come_back(&self, wait: u64, holds: u32) {
+        let ReentrantLock { synchronizer, ledger, .. } = &*self.lock;
+        let others = holds - 1;
+        // Only its own holds of the meantime can keep an owner from coming again.
+        let again = (0..others).take_while(|_| synchronizer.acquire_or_not(self.owner)).count();
+        let missing = Holds { writes: others - again as u32, reads: 0 };
+        let excess = ledger.come_back(wait, missing);
+        for _ in 0..excess.writes {
+            self.lock.give_back(self.owner, None);
+        }
+    }
+
+    fn forget(self, wait: u64, holds: u32) {
+        let missing = Holds { writes: holds - 1, reads: 0 };
+        self.lock.ledger.stay_away(wait, missing);
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard is never used again.
         drop(unsafe { std::ptr::read(&raw const this.lock) });
     }
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Deref for Guard<T, H, M> {
-    type Target = T;
+impl<H: Handle<Target = ReentrantLock<ContentOf<H>>>, M> Deref for Guard<H, M> {
+    type Target = ContentOf<H>;
 
     #[inline]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &ContentOf<H> {
         &self.lock.value
     }
 }
 
-impl<T: ?Sized, H: Handle<ReentrantLock<T>>, M> Drop for Guard<T, H, M> {
+impl<H: Handle<Target = ReentrantLock<ContentOf<H>>>, M> Drop for Guard<H, M> {
     #[inline]
     fn drop(&mut self) {
-        // What is held can be given back.
-        let _ = self.lock.synchronizer.release(self.owner);
+        if !self.lock.ledger.count(self.owner, self.since, Holds::WRITE) {
+            self.lock.give_back(self.owner, Some(self.since));
+        }
     }
 }
 
-impl<T: ?Sized + fmt::Debug, H: Handle<ReentrantLock<T>>, M> fmt::Debug for Guard<T, H, M> {
+impl<H: Handle<Content: fmt::Debug, Target = ReentrantLock<ContentOf<H>>>, M> fmt::Debug
+    for Guard<H, M>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<H: Handle<Content: fmt::Display, Target = ReentrantLock<ContentOf<H>>>, M> fmt::Display
+    for Guard<H, M>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

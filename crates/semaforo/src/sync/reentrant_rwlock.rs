@@ -1,19 +1,20 @@
 //! A value that many can read or one can write, who may come again.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::condition::guard;
+use super::introspection;
+use super::ledger::{Holds, Leaving, Ledger};
 use super::reentrant::{Anywhere, OnThisThread, OwnerKey, this_thread};
-use super::{Of, introspection};
 use crate::policy::{Entry, Exit, OwnedReadWrite, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
+use crate::wait::room::AWAY;
 
 /// A lock around a value that many can read or one can write, and whose writer may read and write
 /// again, at once, whoever waits.
@@ -40,8 +41,11 @@ use crate::wait::request::Request;
 /// assert_eq!((read.load(Ordering::Relaxed), lock.readers(), lock.writes()), (2, 1, 0));
 /// # Ok::<(), semaforo::TooManyHolds>(())
 /// ```
+#[doc(alias = "ReentrantReadWriteLock")]
+#[doc(alias = "ReaderWriterLockSlim")]
 pub struct ReentrantRwLock<T: ?Sized> {
     synchronizer: Synchronizer<OwnedReadWrite>,
+    ledger: Ledger,
     value: T,
 }
 
@@ -49,7 +53,8 @@ impl<T> ReentrantRwLock<T> {
     constant_unless_modelled! {
         /// An unlocked lock around this value.
         pub const fn new(value: T) -> Self {
-            Self { synchronizer: Synchronizer::new(OwnedReadWrite, 0), value }
+            let synchronizer = Synchronizer::new(OwnedReadWrite, 0);
+            Self { synchronizer, ledger: Ledger::new(), value }
         }
     }
 
@@ -67,7 +72,7 @@ impl<T: ?Sized> ReentrantRwLock<T> {
     ///
     /// Refused with [`TooManyHolds`](crate::TooManyHolds) if this thread writes, and reads
     /// [`MAX_HOLDS`](Self::MAX_HOLDS) times already.
-    pub fn read(&self) -> Request<ReadEntry<T, &Self, OnThisThread>> {
+    pub fn read(&self) -> Request<ReadEntry<&Self, OnThisThread>> {
         Request::new(ReadEntry::of(self, OnThisThread::new()), Entry::Read(this_thread()))
     }
 
@@ -75,17 +80,17 @@ impl<T: ?Sized> ReentrantRwLock<T> {
     ///
     /// Refused with [`TooManyHolds`](crate::TooManyHolds) if this thread writes
     /// [`MAX_HOLDS`](Self::MAX_HOLDS) times already.
-    pub fn write(&self) -> Request<WriteEntry<T, &Self, OnThisThread>> {
+    pub fn write(&self) -> Request<WriteEntry<&Self, OnThisThread>> {
         Request::new(WriteEntry::of(self, OnThisThread::new()), Entry::Write(this_thread()))
     }
 
     /// Asks to read, on behalf of the key's owner.
-    pub fn read_as(&self, key: &OwnerKey) -> Request<ReadEntry<T, &Self, Anywhere>> {
+    pub fn read_as(&self, key: &OwnerKey) -> Request<ReadEntry<&Self, Anywhere>> {
         Request::new(ReadEntry::of(self, Anywhere), Entry::Read(key.owner()))
     }
 
     /// Asks to write, on behalf of the key's owner.
-    pub fn write_as(&self, key: &OwnerKey) -> Request<WriteEntry<T, &Self, Anywhere>> {
+    pub fn write_as(&self, key: &OwnerKey) -> Request<WriteEntry<&Self, Anywhere>> {
         Request::new(WriteEntry::of(self, Anywhere), Entry::Write(key.owner()))
     }
 
@@ -93,7 +98,7 @@ impl<T: ?Sized> ReentrantRwLock<T> {
     pub fn read_owned_as(
         self: &Arc<Self>,
         key: &OwnerKey,
-    ) -> Request<ReadEntry<T, Arc<Self>, Anywhere>> {
+    ) -> Request<ReadEntry<Arc<Self>, Anywhere>> {
         Request::new(ReadEntry::of(Arc::clone(self), Anywhere), Entry::Read(key.owner()))
     }
 
@@ -101,13 +106,13 @@ impl<T: ?Sized> ReentrantRwLock<T> {
     pub fn write_owned_as(
         self: &Arc<Self>,
         key: &OwnerKey,
-    ) -> Request<WriteEntry<T, Arc<Self>, Anywhere>> {
+    ) -> Request<WriteEntry<Arc<Self>, Anywhere>> {
         Request::new(WriteEntry::of(Arc::clone(self), Anywhere), Entry::Write(key.owner()))
     }
 
     /// Reads now for this thread, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
-    pub fn try_read(&self) -> Option<ReadHold<T, &Self, OnThisThread>> {
+    pub fn try_read(&self) -> Option<ReadHold<&Self, OnThisThread>> {
         let entry = Entry::Read(this_thread());
         let granted = self.synchronizer.acquire_or_not(entry);
         granted.then(|| ReadEntry::of(self, OnThisThread::new()).granted(entry))
@@ -115,7 +120,7 @@ impl<T: ?Sized> ReentrantRwLock<T> {
 
     /// Writes now for this thread, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
-    pub fn try_write(&self) -> Option<WriteHold<T, &Self, OnThisThread>> {
+    pub fn try_write(&self) -> Option<WriteHold<&Self, OnThisThread>> {
         let entry = Entry::Write(this_thread());
         let granted = self.synchronizer.acquire_or_not(entry);
         granted.then(|| WriteEntry::of(self, OnThisThread::new()).granted(entry))
@@ -123,7 +128,7 @@ impl<T: ?Sized> ReentrantRwLock<T> {
 
     /// Reads now for the key's owner, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
-    pub fn try_read_as(&self, key: &OwnerKey) -> Option<ReadHold<T, &Self, Anywhere>> {
+    pub fn try_read_as(&self, key: &OwnerKey) -> Option<ReadHold<&Self, Anywhere>> {
         let entry = Entry::Read(key.owner());
         let granted = self.synchronizer.acquire_or_not(entry);
         granted.then(|| ReadEntry::of(self, Anywhere).granted(entry))
@@ -131,7 +136,7 @@ impl<T: ?Sized> ReentrantRwLock<T> {
 
     /// Writes now for the key's owner, or not at all.
     #[must_use = "the lock is released when the guard is dropped"]
-    pub fn try_write_as(&self, key: &OwnerKey) -> Option<WriteHold<T, &Self, Anywhere>> {
+    pub fn try_write_as(&self, key: &OwnerKey) -> Option<WriteHold<&Self, Anywhere>> {
         let entry = Entry::Write(key.owner());
         let granted = self.synchronizer.acquire_or_not(entry);
         granted.then(|| WriteEntry::of(self, Anywhere).granted(entry))
@@ -188,6 +193,14 @@ impl<T: ?Sized> ReentrantRwLock<T> {
         self.synchronizer.waiters_in(OwnedReadWrite::WRITE_LANE)
     }
 
+    /// Gives back a hold of a guard that was made then, or of none.
+    fn give_back(&self, exit: Exit, owner: Owner, since: Option<u64>, hold: Holds) {
+        let release = || self.synchronizer.release(exit).is_ok();
+        if !release() {
+            self.ledger.give_back(owner, since, hold, release);
+        }
+    }
+
     introspection!();
 }
 
@@ -202,6 +215,8 @@ impl<T> From<T> for ReentrantRwLock<T> {
         Self::new(value)
     }
 }
+
+objects!([T: ?Sized] ReentrantRwLock<T> => T);
 
 impl<T: ?Sized> fmt::Debug for ReentrantRwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -218,25 +233,24 @@ macro_rules! hold {
     (
         $(#[$operation_doc:meta])* $operation:ident,
         $(#[$guard_doc:meta])* $guard:ident,
-        $entry:ident, $exit:ident
+        $exit:ident, $hold:ident
     ) => {
         $(#[$operation_doc])*
         #[derive(Debug)]
-        pub struct $operation<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> {
+        pub struct $operation<H, M> {
             lock: H,
             marker: M,
-            _value: Of<T>,
         }
 
-        impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> $operation<T, H, M> {
+        impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> $operation<H, M> {
             fn of(lock: H, marker: M) -> Self {
-                Self { lock, marker, _value: PhantomData }
+                Self { lock, marker }
             }
         }
 
-        impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> Asking for $operation<T, H, M> {
+        impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> Asking for $operation<H, M> {
             type Policy = OwnedReadWrite;
-            type Granted = $guard<T, H, M>;
+            type Granted = $guard<H, M>;
 
             #[inline]
             fn synchronizer(&self) -> &Synchronizer<OwnedReadWrite> {
@@ -244,55 +258,72 @@ macro_rules! hold {
             }
 
             #[inline]
-            fn granted(self, entry: Entry) -> $guard<T, H, M> {
+            fn granted(self, entry: Entry) -> $guard<H, M> {
                 let (Entry::Read(owner) | Entry::Write(owner)) = entry;
-                $guard { lock: self.lock, owner, marker: self.marker, _value: PhantomData }
+                let since = self.lock.ledger.now();
+                $guard { lock: self.lock, owner, since, marker: self.marker }
             }
         }
 
         $(#[$guard_doc])*
         #[must_use = "the lock is released when this is dropped"]
-        pub struct $guard<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> {
+        pub struct $guard<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> {
             lock: H,
             owner: Owner,
+            /// How many waits of owners had begun when it was made.
+            since: u64,
             marker: M,
-            _value: Of<T>,
         }
 
-        impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> $guard<T, H, M> {
+        impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> $guard<H, M> {
             /// The lock that is held. Not a method, because the value may have one of that name.
-            pub fn reentrant_rwlock(this: &Self) -> &ReentrantRwLock<T> {
+            pub fn reentrant_rwlock(this: &Self) -> &ReentrantRwLock<ContentOf<H>> {
                 &this.lock
             }
 
-            fn into_parts(self) -> (H, Owner, M) {
+            fn into_parts(self) -> (H, Owner, u64, M) {
                 let this = ManuallyDrop::new(self);
                 // SAFETY: the guard is never used or dropped again.
                 unsafe {
                     let lock = std::ptr::read(&raw const this.lock);
-                    (lock, this.owner, std::ptr::read(&raw const this.marker))
+                    (lock, this.owner, this.since, std::ptr::read(&raw const this.marker))
                 }
+            }
+
+            /// Its owner waits on a condition, with another guard.
+            fn is_away(&self) -> bool {
+                self.lock.ledger.is_away(self.owner, self.since)
             }
         }
 
-        impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> Deref for $guard<T, H, M> {
-            type Target = T;
+        impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> Deref for $guard<H, M> {
+            type Target = ContentOf<H>;
 
             #[inline]
-            fn deref(&self) -> &T {
+            fn deref(&self) -> &ContentOf<H> {
                 &self.lock.value
             }
         }
 
-        impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> Drop for $guard<T, H, M> {
+        impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> Drop for $guard<H, M> {
             fn drop(&mut self) {
-                // What is held can be given back.
-                let _ = self.lock.synchronizer.release(Exit::$exit(self.owner));
+                let Self { lock, owner, since, .. } = self;
+                if !lock.ledger.count(*owner, *since, Holds::$hold) {
+                    lock.give_back(Exit::$exit(*owner), *owner, Some(*since), Holds::$hold);
+                }
             }
         }
 
-        impl<T: ?Sized + fmt::Debug, H: Handle<ReentrantRwLock<T>>, M> fmt::Debug
-            for $guard<T, H, M>
+        impl<H: Handle<Content: fmt::Debug, Target = ReentrantRwLock<ContentOf<H>>>, M> fmt::Debug
+            for $guard<H, M>
+        {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+
+        impl<H: Handle<Content: fmt::Display, Target = ReentrantRwLock<ContentOf<H>>>, M> fmt::Display
+            for $guard<H, M>
         {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt(f)
@@ -306,7 +337,7 @@ hold! {
     ReadEntry,
     /// The value of a [`ReentrantRwLock`], for reading; released when dropped.
     ReadHold,
-    Read, Read
+    Read, READ
 }
 
 hold! {
@@ -314,56 +345,68 @@ hold! {
     WriteEntry,
     /// The value of a [`ReentrantRwLock`], for writing; released when dropped.
     WriteHold,
-    Write, Write
+    Write, WRITE
 }
 
-impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> ReadHold<T, H, M> {
+impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> ReadHold<H, M> {
     /// Becomes a writer, if this is the only reader.
     ///
     /// # Errors
-    /// With the guard itself, still reading, if there are other readers, or its owner writes.
-    pub fn try_upgrade(self) -> Result<WriteHold<T, H, M>, Self> {
-        if self.lock.synchronizer.release(Exit::Upgrade(self.owner)).is_err() {
+    /// With the guard itself, still reading, if there are other readers, or its owner writes, or waits
+    /// on a condition.
+    pub fn try_upgrade(self) -> Result<WriteHold<H, M>, Self> {
+        if self.is_away() {
             return Err(self);
         }
-        let (lock, owner, marker) = self.into_parts();
-        Ok(WriteHold { lock, owner, marker, _value: PhantomData })
+        let (lock, owner, since, marker) = self.into_parts();
+        // If a waker panics, the writer's guard is dropped.
+        let write = WriteHold { lock, owner, since, marker };
+        if write.lock.synchronizer.release(Exit::Upgrade(owner)).is_ok() {
+            return Ok(write);
+        }
+        let (lock, owner, since, marker) = write.into_parts();
+        Err(Self { lock, owner, since, marker })
     }
 }
 
 /// Reads once more, at once, whoever waits.
 ///
 /// # Panics
-/// If there are too many readers.
-impl<T: ?Sized, H: Handle<ReentrantRwLock<T>> + Clone, M: Clone> Clone for ReadHold<T, H, M> {
+/// If there are too many readers, or its owner waits on a condition.
+impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>> + Clone, M: Clone> Clone for ReadHold<H, M> {
     fn clone(&self) -> Self {
+        assert!(!self.is_away(), "{AWAY}");
         let again = self.lock.synchronizer.release(Exit::ReadAgain(self.owner));
         assert!(again.is_ok(), "a lock is read by too many");
-        Self {
-            lock: self.lock.clone(),
-            owner: self.owner,
-            marker: self.marker.clone(),
-            _value: PhantomData,
-        }
+        let Self { lock, owner, since: _, marker } = self;
+        let since = lock.ledger.now();
+        Self { lock: lock.clone(), owner: *owner, since, marker: marker.clone() }
     }
 }
 
-impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> WriteHold<T, H, M> {
+impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> WriteHold<H, M> {
     /// Turns this write into a read, with no writer in between. If it was the last write, readers
     /// that wait come in too.
     ///
     /// # Panics
-    /// If its owner reads too often already.
-    pub fn downgrade(self) -> ReadHold<T, H, M> {
-        let downgraded = self.lock.synchronizer.release(Exit::Downgrade(self.owner));
-        assert!(downgraded.is_ok(), "the owner reads as often as it can");
-        let (lock, owner, marker) = self.into_parts();
-        ReadHold { lock, owner, marker, _value: PhantomData }
+    /// If its owner reads too often already, or waits on a condition.
+    pub fn downgrade(self) -> ReadHold<H, M> {
+        assert!(!self.is_away(), "{AWAY}");
+        let (lock, owner, since, marker) = self.into_parts();
+        // If a waker panics, the reader's guard is dropped.
+        let read = ReadHold { lock, owner, since, marker };
+        if read.lock.synchronizer.release(Exit::Downgrade(owner)).is_err() {
+            let (lock, owner, since, marker) = read.into_parts();
+            drop(Self { lock, owner, since, marker });
+            panic!("the owner reads as often as it can");
+        }
+        read
     }
 }
 
-impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> guard::LockGuard for WriteHold<T, H, M> {
+impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> guard::LockGuard for WriteHold<H, M> {
     type Policy = OwnedReadWrite;
+    type Leaving = Leaving;
 
     fn synchronizer(&self) -> &Synchronizer<OwnedReadWrite> {
         &self.lock.synchronizer
@@ -373,7 +416,42 @@ impl<T: ?Sized, H: Handle<ReentrantRwLock<T>>, M> guard::LockGuard for WriteHold
         Entry::Write(self.owner)
     }
 
-    fn forget(self) {
+    fn is_away(&self) -> bool {
+        self.lock.ledger.is_away(self.owner, self.since)
+    }
+
+    fn leaving(&self) -> Leaving {
+        Leaving::new(&self.lock.ledger, self.owner, self.since, others)
+    }
+
+    fn come_back(&self, wait: u64, holds: u32) {
+        let ReentrantRwLock { synchronizer, ledger, .. } = &*self.lock;
+        let Holds { reads, writes } = others(holds);
+        // Only its own holds of the meantime can keep an owner from coming again.
+        let again = |entry, times| {
+            (0..times).take_while(|_| synchronizer.acquire_or_not(entry)).count() as u32
+        };
+        let missing = Holds {
+            reads: reads - again(Entry::Read(self.owner), reads),
+            writes: writes - again(Entry::Write(self.owner), writes),
+        };
+        let excess = ledger.come_back(wait, missing);
+        for _ in 0..excess.reads {
+            self.lock.give_back(Exit::Read(self.owner), self.owner, None, Holds::READ);
+        }
+        for _ in 0..excess.writes {
+            self.lock.give_back(Exit::Write(self.owner), self.owner, None, Holds::WRITE);
+        }
+    }
+
+    fn forget(self, wait: u64, holds: u32) {
+        self.lock.ledger.stay_away(wait, others(holds));
         drop(self.into_parts());
     }
+}
+
+/// What a writer that has given so much away held besides the guard that it waits with.
+fn others(holds: u32) -> Holds {
+    let (reads, writes) = OwnedReadWrite::given_up(holds);
+    Holds { reads, writes: writes - 1 }
 }

@@ -2,17 +2,16 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::condition::guard;
-use super::{Of, introspection};
+use super::introspection;
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A reader-writer lock around a value, in Hoare's order.
@@ -35,7 +34,16 @@ use crate::wait::request::Request;
 /// ```
 ///
 /// A reader that wants to write must not wait for it while it reads: two such readers would wait
-/// for each other. [`try_upgrade`](ReadGuard::try_upgrade) converts a sole reader, or tells.
+/// for each other. [`try_upgrade`](ReadGuard::try_upgrade) converts a sole reader, or tells. A
+/// writer that asks again while it has the guard waits for itself, and so does a reader if a writer
+/// has come in between; no build detects that, for the reason given at
+/// [`Mutex`](crate::Mutex#locking-twice). [`ReentrantRwLock`](crate::ReentrantRwLock) lets its
+/// owner in again.
+#[doc(alias = "ReaderWriterLockSlim")]
+#[doc(alias = "ReadWriteLock")]
+#[doc(alias = "StampedLock")]
+#[doc(alias = "shared_mutex")]
+#[doc(alias = "pthread_rwlock_t")]
 pub struct RwLock<T: ?Sized> {
     synchronizer: Synchronizer<ReadWrite>,
     value: UnsafeCell<T>,
@@ -77,26 +85,31 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Asks to read, beside other readers.
     #[inline]
-    pub fn read(&self) -> Request<Read<T, &Self>> {
-        Request::new(Read(self, PhantomData), Access::Read)
+    #[doc(alias = "EnterReadLock")]
+    #[doc(alias = "readLock")]
+    #[doc(alias = "lock_shared")]
+    pub fn read(&self) -> Request<Read<&Self>> {
+        Request::new(Read(self), Access::Read)
     }
 
     /// [`read`](Self::read), for a guard that can go anywhere.
     #[inline]
-    pub fn read_owned(self: &Arc<Self>) -> Request<Read<T, Arc<Self>>> {
-        Request::new(Read(Arc::clone(self), PhantomData), Access::Read)
+    pub fn read_owned(self: &Arc<Self>) -> Request<Read<Arc<Self>>> {
+        Request::new(Read(Arc::clone(self)), Access::Read)
     }
 
     /// Asks to write, alone.
     #[inline]
-    pub fn write(&self) -> Request<Write<T, &Self>> {
-        Request::new(Write(self, PhantomData), Access::Write)
+    #[doc(alias = "EnterWriteLock")]
+    #[doc(alias = "writeLock")]
+    pub fn write(&self) -> Request<Write<&Self>> {
+        Request::new(Write(self), Access::Write)
     }
 
     /// [`write`](Self::write), for a guard that can go anywhere.
     #[inline]
-    pub fn write_owned(self: &Arc<Self>) -> Request<Write<T, Arc<Self>>> {
-        Request::new(Write(Arc::clone(self), PhantomData), Access::Write)
+    pub fn write_owned(self: &Arc<Self>) -> Request<Write<Arc<Self>>> {
+        Request::new(Write(Arc::clone(self)), Access::Write)
     }
 
     /// Reads now, or not at all. Fails while others wait, unless barging.
@@ -177,6 +190,8 @@ impl<T> From<T> for RwLock<T> {
     }
 }
 
+objects!([T: ?Sized] RwLock<T> => T);
+
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut output = f.debug_struct("RwLock");
@@ -190,15 +205,15 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 /// The operation of [`RwLock::read`].
 #[derive(Debug)]
-pub struct Read<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
+pub struct Read<H>(H);
 
 /// The operation of [`RwLock::write`].
 #[derive(Debug)]
-pub struct Write<T: ?Sized, H: Handle<RwLock<T>>>(H, Of<T>);
+pub struct Write<H>(H);
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Read<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Read<H> {
     type Policy = ReadWrite;
-    type Granted = ReadGuard<T, H>;
+    type Granted = ReadGuard<H>;
 
     #[inline]
     fn synchronizer(&self) -> &Synchronizer<ReadWrite> {
@@ -206,14 +221,14 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Read<T, H> {
     }
 
     #[inline]
-    fn granted(self, _: Access) -> ReadGuard<T, H> {
+    fn granted(self, _: Access) -> ReadGuard<H> {
         ReadGuard::of(self.0)
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Write<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Write<H> {
     type Policy = ReadWrite;
-    type Granted = WriteGuard<T, H>;
+    type Granted = WriteGuard<H>;
 
     #[inline]
     fn synchronizer(&self) -> &Synchronizer<ReadWrite> {
@@ -221,48 +236,46 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Asking for Write<T, H> {
     }
 
     #[inline]
-    fn granted(self, _: Access) -> WriteGuard<T, H> {
+    fn granted(self, _: Access) -> WriteGuard<H> {
         WriteGuard::of(self.0)
     }
 }
 
 /// The value of a borrowed [`RwLock`], for reading.
-pub type RwLockReadGuard<'a, T> = ReadGuard<T, &'a RwLock<T>>;
+pub type RwLockReadGuard<'a, T> = ReadGuard<&'a RwLock<T>>;
 
 /// The value of a borrowed [`RwLock`], for writing.
-pub type RwLockWriteGuard<'a, T> = WriteGuard<T, &'a RwLock<T>>;
+pub type RwLockWriteGuard<'a, T> = WriteGuard<&'a RwLock<T>>;
 
 /// The value of a shared [`RwLock`], for reading.
-pub type OwnedRwLockReadGuard<T> = ReadGuard<T, Arc<RwLock<T>>>;
+pub type OwnedRwLockReadGuard<T> = ReadGuard<Arc<RwLock<T>>>;
 
 /// The value of a shared [`RwLock`], for writing.
-pub type OwnedRwLockWriteGuard<T> = WriteGuard<T, Arc<RwLock<T>>>;
+pub type OwnedRwLockWriteGuard<T> = WriteGuard<Arc<RwLock<T>>>;
 
 /// The value of a [`RwLock`], for reading; released when dropped.
 #[must_use = "the lock is released when this is dropped"]
-pub struct ReadGuard<T: ?Sized, H: Handle<RwLock<T>>> {
+pub struct ReadGuard<H: Handle<Target = RwLock<ContentOf<H>>>> {
     lock: H,
-    _value: Of<T>,
 }
 
 /// The value of a [`RwLock`], for writing; released when dropped.
 #[must_use = "the lock is released when this is dropped"]
-pub struct WriteGuard<T: ?Sized, H: Handle<RwLock<T>>> {
+pub struct WriteGuard<H: Handle<Target = RwLock<ContentOf<H>>>> {
     lock: H,
-    _value: Of<T>,
 }
 
 // SAFETY: a shared guard gives out `&T` only.
-unsafe impl<T: ?Sized + Sync, H: Handle<RwLock<T>> + Sync> Sync for WriteGuard<T, H> {}
+unsafe impl<H: Handle<Content: Sync, Target = RwLock<ContentOf<H>>> + Sync> Sync for WriteGuard<H> {}
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> ReadGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> ReadGuard<H> {
     #[inline]
     fn of(lock: H) -> Self {
-        Self { lock, _value: PhantomData }
+        Self { lock }
     }
 
     /// The lock that is held. Not a method, because the value may have one of that name.
-    pub fn rwlock(this: &Self) -> &RwLock<T> {
+    pub fn rwlock(this: &Self) -> &RwLock<ContentOf<H>> {
         &this.lock
     }
 
@@ -280,11 +293,13 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> ReadGuard<T, H> {
     /// let other = lock.read().wait();
     /// assert!(read.try_upgrade().is_err());
     /// ```
-    pub fn try_upgrade(self) -> Result<WriteGuard<T, H>, Self> {
-        if self.lock.synchronizer.release(Ending::Upgrade).is_err() {
-            return Err(self);
+    pub fn try_upgrade(self) -> Result<WriteGuard<H>, Self> {
+        // If a waker panics, the writer's guard is dropped.
+        let write = WriteGuard::of(self.into_handle());
+        if write.lock.synchronizer.release(Ending::Upgrade).is_ok() {
+            return Ok(write);
         }
-        Ok(WriteGuard::of(self.into_handle()))
+        Err(Self::of(write.into_handle()))
     }
 
     fn into_handle(self) -> H {
@@ -294,31 +309,36 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> ReadGuard<T, H> {
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> WriteGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> WriteGuard<H> {
     #[inline]
     fn of(lock: H) -> Self {
-        Self { lock, _value: PhantomData }
+        Self { lock }
     }
 
     /// The lock that is held. Not a method, because the value may have one of that name.
-    pub fn rwlock(this: &Self) -> &RwLock<T> {
+    pub fn rwlock(this: &Self) -> &RwLock<ContentOf<H>> {
         &this.lock
     }
 
     /// Becomes a reader, with no writer in between. Readers that wait come in too: the write has
     /// ended.
-    pub fn downgrade(self) -> ReadGuard<T, H> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the guard is never used or dropped again.
-        let guard = ReadGuard::of(unsafe { std::ptr::read(&raw const this.lock) });
+    pub fn downgrade(self) -> ReadGuard<H> {
+        let guard = ReadGuard::of(self.into_handle());
         // A writer can always become a reader. If a waker panics, the reader's guard is dropped.
         let _ = guard.lock.synchronizer.release(Ending::Downgrade);
         guard
     }
+
+    fn into_handle(self) -> H {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard is never used or dropped again.
+        unsafe { std::ptr::read(&raw const this.lock) }
+    }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> guard::LockGuard for WriteGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> guard::LockGuard for WriteGuard<H> {
     type Policy = ReadWrite;
+    type Leaving = ();
 
     fn synchronizer(&self) -> &Synchronizer<ReadWrite> {
         &self.lock.synchronizer
@@ -328,42 +348,42 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> guard::LockGuard for WriteGuard<T, H> {
         Access::Write
     }
 
-    fn forget(self) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: the guard is never used again.
-        drop(unsafe { std::ptr::read(&raw const this.lock) });
+    fn leaving(&self) {}
+
+    fn forget(self, _: u64, _: u32) {
+        drop(self.into_handle());
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Deref for ReadGuard<T, H> {
-    type Target = T;
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Deref for ReadGuard<H> {
+    type Target = ContentOf<H>;
 
     #[inline]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &ContentOf<H> {
         // SAFETY: held for reading.
         unsafe { &*self.lock.value.get() }
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Deref for WriteGuard<T, H> {
-    type Target = T;
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Deref for WriteGuard<H> {
+    type Target = ContentOf<H>;
 
     #[inline]
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &ContentOf<H> {
         // SAFETY: held for writing.
         unsafe { &*self.lock.value.get() }
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> DerefMut for WriteGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> DerefMut for WriteGuard<H> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut T {
+    fn deref_mut(&mut self) -> &mut ContentOf<H> {
         // SAFETY: held for writing, and the guard is borrowed exclusively.
         unsafe { &mut *self.lock.value.get() }
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Drop for ReadGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Drop for ReadGuard<H> {
     #[inline]
     fn drop(&mut self) {
         // What is held can be given back.
@@ -371,7 +391,7 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Drop for ReadGuard<T, H> {
     }
 }
 
-impl<T: ?Sized, H: Handle<RwLock<T>>> Drop for WriteGuard<T, H> {
+impl<H: Handle<Target = RwLock<ContentOf<H>>>> Drop for WriteGuard<H> {
     #[inline]
     fn drop(&mut self) {
         // What is held can be given back.
@@ -379,13 +399,29 @@ impl<T: ?Sized, H: Handle<RwLock<T>>> Drop for WriteGuard<T, H> {
     }
 }
 
-impl<T: ?Sized + fmt::Debug, H: Handle<RwLock<T>>> fmt::Debug for ReadGuard<T, H> {
+impl<H: Handle<Content: fmt::Debug, Target = RwLock<ContentOf<H>>>> fmt::Debug for ReadGuard<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Debug, H: Handle<RwLock<T>>> fmt::Debug for WriteGuard<T, H> {
+impl<H: Handle<Content: fmt::Display, Target = RwLock<ContentOf<H>>>> fmt::Display
+    for ReadGuard<H>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<H: Handle<Content: fmt::Debug, Target = RwLock<ContentOf<H>>>> fmt::Debug for WriteGuard<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<H: Handle<Content: fmt::Display, Target = RwLock<ContentOf<H>>>> fmt::Display
+    for WriteGuard<H>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -5,10 +5,11 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::introspection;
-use crate::policy::{Giving, Permits, ReleaseError};
+use crate::policy::{AcquireError, Giving, Permits, ReleaseError};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, Handle};
+use crate::wait::limits::TryError;
+use crate::wait::operation::{Asking, Handle, objects};
 use crate::wait::request::Request;
 
 /// A counting semaphore: strictly first come first served, any number of permits at a time.
@@ -23,7 +24,7 @@ use crate::wait::request::Request;
 /// # Ok(()) }
 /// let permit = GPUS.acquire(2).wait()?;            // from a thread: the same request
 /// assert_eq!(GPUS.available(), 2);
-/// assert!(GPUS.try_acquire(3).is_none());          // now or not at all
+/// assert!(GPUS.try_acquire(3).is_err());           // now or not at all
 /// drop(permit);                                    // gives both back
 /// assert_eq!(GPUS.available(), 4);
 /// # Ok::<(), semaforo::AcquireError>(())
@@ -31,6 +32,11 @@ use crate::wait::request::Request;
 ///
 /// A request for many permits holds up those behind it until it is served, so that it cannot
 /// starve; a request for zero is granted at once.
+#[doc(alias = "SemaphoreSlim")]
+#[doc(alias = "CountingSemaphore")]
+#[doc(alias = "sem_t")]
+#[doc(alias = "Permits")]
+#[doc(alias = "SemaphoreAsync")]
 pub struct Semaphore {
     synchronizer: Synchronizer<Permits>,
 }
@@ -99,6 +105,10 @@ impl Semaphore {
     /// Refused with [`TooMany`](crate::AcquireError::TooMany) if there can never be so many, and with
     /// [`Closed`](crate::AcquireError::Closed) once the semaphore is closed.
     #[inline]
+    #[doc(alias = "WaitOne")]
+    #[doc(alias = "WaitAsync")]
+    #[doc(alias = "sem_wait")]
+    #[doc(alias = "P")]
     pub fn acquire(&self, permits: u32) -> Request<Acquire<&Self>> {
         Request::new(Acquire(self), permits)
     }
@@ -120,18 +130,26 @@ impl Semaphore {
     }
 
     /// Takes so many permits now, or none. Takes none while others wait, unless barging.
+    ///
+    /// # Errors
+    /// That it would have to wait, or why it is refused.
     #[inline]
-    #[must_use = "permits are given back when this is dropped"]
-    pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_>> {
-        let granted = self.synchronizer.acquire_or_not(permits);
-        granted.then(|| PermitOf { semaphore: self, permits })
+    #[doc(alias = "tryAcquire")]
+    #[doc(alias = "sem_trywait")]
+    pub fn try_acquire(&self, permits: u32) -> Result<Permit<'_>, TryError<AcquireError>> {
+        self.synchronizer.try_ask(permits).map(|()| PermitOf { semaphore: self, permits })
     }
 
     /// [`try_acquire`](Self::try_acquire), for a permit that can go anywhere.
-    #[must_use = "permits are given back when this is dropped"]
-    pub fn try_acquire_owned(self: &Arc<Self>, permits: u32) -> Option<OwnedPermit> {
-        let granted = self.synchronizer.acquire_or_not(permits);
-        granted.then(|| PermitOf { semaphore: Arc::clone(self), permits })
+    ///
+    /// # Errors
+    /// As `try_acquire`.
+    pub fn try_acquire_owned(
+        self: &Arc<Self>,
+        permits: u32,
+    ) -> Result<OwnedPermit, TryError<AcquireError>> {
+        let semaphore = || Arc::clone(self);
+        self.synchronizer.try_ask(permits).map(|()| PermitOf { semaphore: semaphore(), permits })
     }
 
     /// Adds permits that nobody held, and lets waiters through. Adding none has no effect.
@@ -139,16 +157,24 @@ impl Semaphore {
     /// # Errors
     /// If the available and the held ones together would exceed the maximum; then none is added.
     #[inline]
+    #[doc(alias = "Release")]
+    #[doc(alias = "add_permits")]
+    #[doc(alias = "sem_post")]
+    #[doc(alias = "signal")]
+    #[doc(alias = "V")]
     pub fn release(&self, permits: u32) -> Result<(), ReleaseError> {
         self.synchronizer.release(Giving::Add(permits)).map(drop)
     }
 
     /// Takes away all permits that are available, and tells how many.
+    #[doc(alias = "drainPermits")]
     pub fn drain(&self) -> u32 {
         self.reduce(u32::MAX)
     }
 
     /// Takes away up to so many of the available permits, and tells how many.
+    #[doc(alias = "reducePermits")]
+    #[doc(alias = "forget_permits")]
     pub fn reduce(&self, permits: u32) -> u32 {
         let before = self.synchronizer.release(Giving::Reduce(permits));
         before.map_or(0, |before| Permits::available(before).min(permits))
@@ -169,6 +195,9 @@ impl Semaphore {
 
     /// How many permits are available now.
     #[must_use]
+    #[doc(alias = "CurrentCount")]
+    #[doc(alias = "availablePermits")]
+    #[doc(alias = "available_permits")]
     pub fn available(&self) -> u32 {
         Permits::available(self.synchronizer.state())
     }
@@ -188,6 +217,8 @@ impl Semaphore {
     introspection!();
 }
 
+objects!([] Semaphore => ());
+
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
@@ -201,9 +232,9 @@ impl fmt::Debug for Semaphore {
 
 /// The operation of [`Semaphore::acquire`].
 #[derive(Debug)]
-pub struct Acquire<H: Handle<Semaphore>>(H);
+pub struct Acquire<H: Handle<Target = Semaphore>>(H);
 
-impl<H: Handle<Semaphore>> Asking for Acquire<H> {
+impl<H: Handle<Target = Semaphore>> Asking for Acquire<H> {
     type Policy = Permits;
     type Granted = PermitOf<H>;
 
@@ -226,12 +257,12 @@ pub type OwnedPermit = PermitOf<Arc<Semaphore>>;
 
 /// Permits of a [`Semaphore`], given back when dropped.
 #[must_use = "permits are given back when this is dropped"]
-pub struct PermitOf<H: Handle<Semaphore>> {
+pub struct PermitOf<H: Handle<Target = Semaphore>> {
     semaphore: H,
     permits: u32,
 }
 
-impl<H: Handle<Semaphore>> PermitOf<H> {
+impl<H: Handle<Target = Semaphore>> PermitOf<H> {
     /// How many these are.
     #[must_use]
     pub fn permits(&self) -> u32 {
@@ -277,7 +308,7 @@ impl<H: Handle<Semaphore>> PermitOf<H> {
     }
 }
 
-impl<H: Handle<Semaphore>> Drop for PermitOf<H> {
+impl<H: Handle<Target = Semaphore>> Drop for PermitOf<H> {
     #[inline]
     fn drop(&mut self) {
         // What is held fits below the maximum.
@@ -285,7 +316,7 @@ impl<H: Handle<Semaphore>> Drop for PermitOf<H> {
     }
 }
 
-impl<H: Handle<Semaphore>> fmt::Debug for PermitOf<H> {
+impl<H: Handle<Target = Semaphore>> fmt::Debug for PermitOf<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit").field("permits", &self.permits).finish_non_exhaustive()
     }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::condition::{Condition, Interrupted, LockGuard, WaitFor};
+use super::condition::{Condition, Interrupted, LockGuard, WaitFor, assert_here};
 use crate::policy::Policy;
 use crate::primitive::now;
 use crate::wait::cancel::CancelToken;
@@ -102,38 +102,47 @@ impl<'c, P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'c, P, G, F, Unlimite
         WaitWhile { condition, goes_on, limits: WhileLimits::default(), stage }
     }
 
-    /// Ends the wait after this time, counted from the first poll.
-    pub fn timeout(self, limit: Duration) -> WaitWhile<'c, P, G, F, WhileLimits> {
+    /// Ends the wait after this time, counted from the first poll; `None` is no limit.
+    pub fn timeout(
+        self,
+        limit: impl Into<Option<Duration>>,
+    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
         self.limited().timeout(limit)
     }
 
-    /// Ends the wait at this instant.
-    pub fn deadline(self, limit: Instant) -> WaitWhile<'c, P, G, F, WhileLimits> {
+    /// Ends the wait at this instant, if there is one.
+    pub fn deadline(
+        self,
+        limit: impl Into<Option<Instant>>,
+    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
         self.limited().deadline(limit)
     }
 
-    /// Ends the wait when this token is cancelled.
-    pub fn cancel_on(self, token: &CancelToken) -> WaitWhile<'c, P, G, F, WhileLimits> {
+    /// Ends the wait when this token is cancelled, if there is one.
+    pub fn cancel_on<'t>(
+        self,
+        token: impl Into<Option<&'t CancelToken>>,
+    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
         self.limited().cancel_on(token)
     }
 }
 
 impl<P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'_, P, G, F, WhileLimits> {
     /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.limits.timeout = Some(self.limits.timeout.map_or(limit, |other| other.min(limit)));
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.limits.timeout = self.limits.timeout.into_iter().chain(limit.into()).min();
         self
     }
 
     /// Ends the wait at this instant, if nothing else ends it before.
-    pub fn deadline(mut self, limit: Instant) -> Self {
-        self.limits.deadline = Some(self.limits.deadline.map_or(limit, |other| other.min(limit)));
+    pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
+        self.limits.deadline = self.limits.deadline.into_iter().chain(limit.into()).min();
         self
     }
 
     /// Ends the wait when this token is cancelled; with several, the first of them.
-    pub fn cancel_on(mut self, token: &CancelToken) -> Self {
-        self.limits.tokens.push(token.clone());
+    pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
+        self.limits.tokens.extend(token.into().cloned());
         self
     }
 }
@@ -151,6 +160,7 @@ where
         let Stage::Inside(mut guard) = std::mem::replace(&mut self.stage, Stage::Finished) else {
             unreachable!("a wait that was polled is pinned");
         };
+        assert_here(&guard);
         while (self.goes_on)(&guard) {
             match next(self.condition, &self.limits, guard).wait() {
                 Ok(signalled) => guard = signalled,
@@ -173,11 +183,11 @@ fn next<P: Policy, G: LockGuard<Policy = P>>(
     limits: &impl sealed::Limits,
     guard: G,
 ) -> Request<WaitFor<G>, Limited> {
-    let request = condition.wait(guard).timeout(Duration::MAX);
+    let request = condition.wait(guard).timeout(None);
     let Some(WhileLimits { timeout: _, deadline, tokens }) = limits.limits() else {
         return request;
     };
-    let request = deadline.iter().fold(request, |request, at| request.deadline(*at));
+    let request = request.deadline(*deadline);
     tokens.iter().fold(request, |request, token| request.cancel_on(token))
 }
 
@@ -211,6 +221,7 @@ where
                 inside => match std::mem::replace(inside, Stage::Finished) {
                     Stage::Inside(guard) => {
                         this.limits.start();
+                        assert_here(&guard);
                         guard
                     }
                     _ => panic!("a request was polled after it had completed"),

@@ -25,6 +25,7 @@ use super::ticks::CLOCK;
 #[must_use = "a pool is built by `build`"]
 pub struct Builder {
     threads: Option<usize>,
+    stand_ins: usize,
     spares: usize,
     levels: u32,
     normal: Option<u32>,
@@ -42,7 +43,8 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             threads: None,
-            spares: 256,
+            stand_ins: 256,
+            spares: 0,
             levels: 10,
             normal: None,
             mode: Mode::default(),
@@ -52,15 +54,49 @@ impl Builder {
     }
 
     /// On so many threads. The default is one for each core.
+    #[doc(alias = "concurrencyLevel")]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// With at most so many spare threads, which stand in for workers that wait in the middle of a
-    /// task. The default is 256. If there are no more, those who wait are not replaced; with 0, no one is.
+    /// With at most so many spare threads, each of which takes the place of a worker that waits in the
+    /// middle of a task for something that is no task of this pool: a lock, a queue, or inside
+    /// [`blocking`](super::blocking). The default is 0.
+    ///
+    /// The number of threads is a promise: no more tasks than that are begun and not finished, except
+    /// those that wait, or have waited, for other tasks of the pool ([stand-ins](Self::stand_ins)). With
+    /// spare threads there may be so many more. Without them, if all threads wait for what only a queued
+    /// task would do, they wait for ever; [`Metrics::waiting`](super::Metrics::waiting) and the pool's
+    /// `Debug` show that. Work that waits for other work that is not a task of the same pool is better
+    /// written as a future, which leaves its thread while it waits.
+    ///
+    /// ```
+    /// use semaforo::{Event, tasks::Pool};
+    /// use std::sync::Arc;
+    ///
+    /// // With one thread and without a spare one, the first task would wait for ever.
+    /// let pool = Pool::builder().threads(1).spares(1).build()?;
+    /// let event = Arc::new(Event::new());
+    /// let waits = pool.spawn({
+    ///     let event = Arc::clone(&event);
+    ///     move || event.happened().wait()
+    /// });
+    /// pool.execute(move || event.set());
+    /// waits.wait().unwrap();
+    /// # Ok::<(), semaforo::tasks::BuildError>(())
+    /// ```
     pub fn spares(mut self, spares: usize) -> Self {
         self.spares = spares;
+        self
+    }
+
+    /// With at most so many threads more, each of which takes the place of a worker that waits in the
+    /// middle of a task for other tasks of this pool: for a handle, or at the end of a scope. The default
+    /// is 256. If there are no more, those who wait are not replaced: what they wait for has to be run by
+    /// others, or by themselves.
+    pub fn stand_ins(mut self, stand_ins: usize) -> Self {
+        self.stand_ins = stand_ins;
         self
     }
 
@@ -107,8 +143,9 @@ impl Builder {
         let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = self.threads.unwrap_or_else(cores);
         let normal = self.normal.unwrap_or(self.levels / 2);
-        if threads == 0 || threads.saturating_add(self.spares) > MOST_THREADS {
-            return Err(BuildError::Threads { threads, spares: self.spares });
+        let spares = self.spares.saturating_add(self.stand_ins);
+        if threads == 0 || threads.saturating_add(spares) > MOST_THREADS {
+            return Err(BuildError::Threads { threads, spares });
         }
         if self.levels == 0 || self.levels > MOST_LEVELS {
             return Err(BuildError::Levels(self.levels));
@@ -125,6 +162,7 @@ impl Builder {
         LazyLock::force(&CLOCK);
         let shared = Shared::new(Plan {
             threads,
+            stand_ins: self.stand_ins,
             spares: self.spares,
             levels: self.levels,
             normal,
@@ -154,7 +192,7 @@ pub enum BuildError {
     Threads {
         /// How many threads.
         threads: usize,
-        /// How many spare ones besides.
+        /// How many spare ones and stand-ins besides.
         spares: usize,
     },
     /// No level, or more than 65536.

@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::head::{Run, survive};
 use super::levels::Levels;
+use super::registry::Registry;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::ticks::CLOCK;
 use crate::primitive::{AtomicBool, Ordering};
 use crate::wait::parker::{Parker, Sleeping};
+use crate::wait::wake::settle_debts;
 
 /// Runs tasks on the thread that calls [`run_until`](Self::run_until), the most urgent first, first come
 /// first served within a level. Tasks can be started from any thread.
@@ -25,7 +27,10 @@ use crate::wait::parker::{Parker, Sleeping};
 /// assert_eq!(here.run_until(thread).unwrap(), thread::current().id());
 /// ```
 ///
-/// When the last clone is dropped, the tasks that are left are cancelled.
+/// When the last clone is dropped, the tasks that are left are cancelled, the suspended futures
+/// included.
+#[doc(alias = "SynchronizationContext")]
+#[doc(alias = "LocalSet")]
 #[derive(Clone)]
 pub struct CurrentThread {
     inner: Arc<Inner>,
@@ -40,11 +45,14 @@ impl Drop for Owned {
     fn drop(&mut self) {
         self.0.abandoned.store(true, Ordering::SeqCst);
         self.0.cancel_all();
+        let suspended = self.0.futures.all();
+        suspended.iter().filter_map(Weak::upgrade).for_each(cancel);
     }
 }
 
 struct Inner {
     levels: Levels,
+    futures: Registry,
     runs: AtomicBool,
     /// Nobody will run anything any more.
     abandoned: AtomicBool,
@@ -62,8 +70,13 @@ impl CurrentThread {
     #[must_use]
     pub fn new() -> Self {
         let bell = Bell(Parker::new());
-        let (levels, runs) = (Levels::new(LEVELS), AtomicBool::new(false));
-        let inner = Arc::new(Inner { levels, runs, abandoned: AtomicBool::new(false), bell });
+        let inner = Arc::new(Inner {
+            levels: Levels::new(LEVELS),
+            futures: Registry::new(),
+            runs: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            bell,
+        });
         Self { _owned: Some(Arc::new(Owned(Arc::clone(&inner)))), inner }
     }
 
@@ -89,10 +102,10 @@ impl CurrentThread {
                 }
             }
             match inner.levels.pop(u32::MAX) {
-                // Only a destructor or a waker can panic here; the hook has said so.
-                Some(task) => drop(catch_unwind(AssertUnwindSafe(|| task.run()))),
+                Some(task) => survive(move || task.run()),
                 None if polled.woken.load(Ordering::Acquire) => (),
                 None => {
+                    settle_debts();
                     let _sleeping = Sleeping::now();
                     // Whoever wakes the future or adds a task rings; a ring that came before counts.
                     inner.bell.0.park(None);
@@ -168,15 +181,25 @@ impl Scheduler for CurrentThread {
     fn normal_level(&self) -> u32 {
         LEVELS / 2
     }
+
+    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
+        Some(self.inner.futures.add(task))
+    }
+
+    fn dismiss(&self, number: u64) {
+        self.inner.futures.remove(number);
+    }
 }
 
 impl Inner {
     fn cancel_all(&self) {
-        while let Some(task) = self.levels.pop(u32::MAX) {
-            // Only a destructor or a waker can panic here; the hook has said so.
-            let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(0)));
-        }
+        std::iter::from_fn(|| self.levels.pop(u32::MAX)).for_each(cancel);
     }
+}
+
+/// Cancels a task because no thread will run it.
+fn cancel(task: Arc<dyn Run>) {
+    survive(move || task.cancel(0));
 }
 
 impl fmt::Debug for CurrentThread {

@@ -1,21 +1,10 @@
 //! A task that is one call, and nobody waits for: as small as a task can be.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::call::Work;
-use super::head::{Head, Run, Start, resume, state};
+use super::call::{Last, Work};
+use super::head::{Head, Run, Start, caught, resume, state};
 use crate::primitive::{Ordering, TrackedCell};
-
-/// What is dropped when nothing of a task is left, and told if it panics.
-pub(crate) trait Last {
-    fn keep_panic(&self, panic: Box<dyn Any + Send>) {
-        drop(panic);
-    }
-}
-
-impl Last for () {}
 
 /// A task without a handle. Whoever takes it from its queue is the only one who has it, and runs or
 /// cancels it; others may only look at its head meanwhile.
@@ -53,17 +42,15 @@ impl<W: Work<Output = ()> + Send, X: Last + Send> Run for Detached<W, X> {
     #[inline]
     fn run(self: Arc<Self>) {
         let Some((work, last)) = self.take(state::STARTED) else { return };
-        if work.is_cancelled() {
-            return resume(catch_unwind(AssertUnwindSafe(|| drop(work))));
-        }
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work.call())) {
+        if let Some(panic) = caught(|| work.call()) {
             last.keep_panic(panic);
         }
     }
 
     fn cancel(&self, how: u32) -> bool {
         let Some((work, last)) = self.take(state::CANCELLED | how) else { return false };
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        last.keep_cancelled(how);
+        let dropped = caught(|| drop(work));
         drop(last);
         resume(dropped);
         true

@@ -6,6 +6,8 @@ use std::fmt;
 use std::panic::resume_unwind;
 
 use super::head::state;
+use crate::wait::limits::WaitError;
+use crate::wait::wake;
 
 /// Why a task has no result.
 ///
@@ -19,6 +21,10 @@ use super::head::state;
 ///     other => panic!("{other:?}"),
 /// }
 /// ```
+#[doc(alias = "AggregateException")]
+#[doc(alias = "ExecutionException")]
+#[doc(alias = "TaskCanceledException")]
+#[doc(alias = "CancellationException")]
 #[derive(Debug)]
 pub enum JoinError {
     /// It was cancelled, before it began or before it ended.
@@ -58,10 +64,24 @@ impl fmt::Display for JoinError {
 
 impl Error for JoinError {}
 
+impl From<JoinError> for WaitError<JoinError> {
+    fn from(error: JoinError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<WaitError> for WaitError<JoinError> {
+    fn from(error: WaitError) -> Self {
+        error.widen()
+    }
+}
+
 /// What a task panicked with.
+///
+/// Dropping it does not panic, even if dropping the payload would.
 pub struct Panic {
-    /// Reached only by who owns this, so that it need not be `Sync`.
-    payload: Box<dyn Any + Send>,
+    /// Reached only by who owns this, so that it need not be `Sync`. Gone when it was passed on.
+    payload: Option<Box<dyn Any + Send>>,
     message: Option<Box<str>>,
 }
 
@@ -74,7 +94,7 @@ impl Panic {
             Some(message) => Some(Box::from(*message)),
             None => payload.downcast_ref::<String>().map(|message| message.as_str().into()),
         };
-        Self { payload, message }
+        Self { payload: Some(payload), message }
     }
 
     /// What it said, if it said something.
@@ -85,8 +105,8 @@ impl Panic {
 
     /// The payload, as [`catch_unwind`](std::panic::catch_unwind) would have given it.
     #[must_use]
-    pub fn into_payload(self) -> Box<dyn Any + Send> {
-        self.payload
+    pub fn into_payload(mut self) -> Box<dyn Any + Send> {
+        self.payload.take().expect("a payload is passed on once")
     }
 
     /// Goes on panicking, without calling the panic hook again.
@@ -94,7 +114,15 @@ impl Panic {
     /// # Panics
     /// Always.
     pub fn resume(self) -> ! {
-        resume_unwind(self.payload)
+        resume_unwind(self.into_payload())
+    }
+}
+
+impl Drop for Panic {
+    fn drop(&mut self) {
+        if let Some(payload) = self.payload.take() {
+            wake::discard(payload);
+        }
     }
 }
 

@@ -4,16 +4,18 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::error::{JoinError, Panic};
-use super::head::{Head, Run, Start, resume, state};
+use super::head::{Head, Run, Start, caught, resume, state};
 use super::joint::{Join, Joint, Stage, finish, take};
 use super::scheduler::{Runnable, Scheduler};
 use super::ticks::ticks;
+use super::worker::cancel_here;
 use crate::primitive::{AtomicU64, Ordering, TrackedCell};
-use crate::wait::cancel::CancelToken;
+use crate::wait::cancel::{CancelToken, OnCancel};
+use crate::wait::wake::first;
 
 /// A task that is a future.
 pub(crate) struct Polled<F: Future, S: Scheduler> {
@@ -22,6 +24,8 @@ pub(crate) struct Polled<F: Future, S: Scheduler> {
     /// Under which number the scheduler knows it, for when it is suspended; `UNKNOWN` if it does not.
     adopted: AtomicU64,
     token: Option<CancelToken>,
+    /// Under which number the token knows it, likewise.
+    told: AtomicU64,
     /// As in a [`Call`](super::call::Call). The future is never moved.
     stage: TrackedCell<Stage<F, F::Output, ()>>,
 }
@@ -32,7 +36,12 @@ unsafe impl<F: Future + Send, S: Scheduler> Sync for Polled<F, S> where F::Outpu
 const UNKNOWN: u64 = u64::MAX;
 
 impl<F: Future, S: Scheduler> Polled<F, S> {
+    /// Leaves those who have to know of a future that may be suspended.
     fn dismiss(&self) {
+        let number = self.told.swap(UNKNOWN, Ordering::AcqRel);
+        if let Some(token) = self.token.as_ref().filter(|_| number != UNKNOWN) {
+            token.forget(number as u32);
+        }
         let number = self.adopted.swap(UNKNOWN, Ordering::AcqRel);
         if number != UNKNOWN {
             self.scheduler.dismiss(number);
@@ -60,15 +69,25 @@ where
             scheduler,
             adopted: AtomicU64::new(UNKNOWN),
             token: start.token.clone(),
+            told: AtomicU64::new(UNKNOWN),
             stage: TrackedCell::new(Stage::Work(future, ())),
         });
-        let weak = Arc::downgrade(&task);
-        if let Some(number) = task.scheduler.adopt(weak) {
+        let known = Arc::downgrade(&task) as Weak<dyn Run>;
+        if let Some(number) = task.scheduler.adopt(known) {
             task.adopted.swap(number, Ordering::AcqRel);
-            if task.joint.head.is_finished() {
-                // Its scheduler was shut down meanwhile, and did not know under which number.
-                task.dismiss();
+        }
+        if let Some(token) = &task.token {
+            let known = Arc::downgrade(&task) as Weak<dyn OnCancel>;
+            if let Some(number) = token.tell(known) {
+                task.told.swap(number.into(), Ordering::AcqRel);
             }
+            if token.is_cancelled() {
+                task.cancel(0);
+            }
+        }
+        if task.joint.head.is_finished() {
+            // It was cancelled meanwhile by one of them, which did not know under which number.
+            task.dismiss();
         }
         task
     }
@@ -138,10 +157,10 @@ where
 
     /// Drops the future, which is the caller's.
     fn bury(&self) {
-        let dropped = catch_unwind(AssertUnwindSafe(|| {
+        let dropped = caught(|| {
             // SAFETY: the caller has started the task, or has cancelled it while it was suspended.
             self.stage.look_mut(|stage| unsafe { *stage = Stage::Gone });
-        }));
+        });
         self.dismiss();
         resume(dropped);
     }
@@ -180,6 +199,10 @@ where
         &self.joint.head
     }
 
+    fn label(&self) -> Option<&str> {
+        self.joint.label()
+    }
+
     fn run(self: Arc<Self>) {
         if self.step() {
             self.enqueue();
@@ -199,14 +222,25 @@ where
     }
 
     fn cancel(&self, how: u32) -> bool {
-        let Some(before) = self.joint.declare_cancelled(how) else { return false };
-        let mut buried = Ok(());
+        let Some(before) = self.joint.declare_cancelled(how, 0) else { return false };
+        let mut buried = None;
         if before & state::STARTED == 0 {
-            buried = catch_unwind(AssertUnwindSafe(|| self.bury()));
+            buried = caught(|| self.bury());
         }
-        self.joint.announce(before);
-        resume(buried);
+        let told = caught(|| self.joint.announce(before));
+        resume(first(buried, told));
         true
+    }
+}
+
+impl<F, S> OnCancel for Polled<F, S>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+    S: Scheduler + 'static,
+{
+    fn cancelled(&self) {
+        cancel_here(self);
     }
 }
 

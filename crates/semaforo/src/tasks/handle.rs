@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use super::abort::AbortHandle;
 use super::error::JoinError;
-use super::head::{Head, state};
+use super::head::{Head, Run, state};
 use super::joint::{Join, Joint};
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
-use super::worker;
+use super::worker::{self, cancel_here};
 use crate::policy::Gate;
 use crate::primitive::Ordering;
-use crate::synchronizer::Passing;
 use crate::wait::cancel::CancelToken;
 use crate::wait::core::{Attempt, Core};
 use crate::wait::limits::{Limited, WaitError};
@@ -39,20 +39,23 @@ use crate::wait::request::Request;
 /// ```
 ///
 /// Dropping a handle detaches the task: it goes on, and its result is dropped. So does a bounded
-/// request that ends before the task; use [`finished`](Self::finished) to wait for a while and keep
-/// the handle.
+/// request that ends before the task; use [`by_ref`](Self::by_ref) to wait for a while and keep the handle.
 ///
 /// # Waiting inside a task
 ///
 /// A worker of the same pool that waits for a task which nobody has begun runs it on the spot: it
 /// needs the result anyway. It never runs anything else, so that nothing runs under the waiter's locks
 /// that would not have to run before it goes on. If the task has begun elsewhere, the worker
-/// sleeps, and a spare thread takes its place. (What is tied to the thread, such as a
+/// sleeps, and [another thread](super::Builder::stand_ins) takes its place. (What is tied to the thread, such as a
 /// [`ReentrantLock`](crate::ReentrantLock) that the waiter holds, is also the task's when it is run
 /// on the spot.)
 ///
 /// # Panics
 /// When it is used again after it has yielded the outcome to somebody who awaited it by reference.
+#[doc(alias = "Task")]
+#[doc(alias = "CompletableFuture")]
+#[doc(alias = "FutureTask")]
+#[doc(alias = "JoinHandle")]
 #[must_use = "dropping a handle detaches the task; `execute` starts one without a handle"]
 pub struct Handle<T> {
     joiner: Joiner<'static, T>,
@@ -68,28 +71,79 @@ impl<T> Handle<T> {
     ///
     /// # Errors
     /// If the task panicked, was cancelled, or was refused by a pool that is shut down.
+    #[doc(alias = "Task.Wait")]
+    #[doc(alias = "Task.Result")]
+    #[doc(alias = "Future.get")]
     pub fn wait(self) -> Result<T, JoinError> {
         self.joiner.wait()
     }
 
-    /// Ends the wait after this time, counted from the first poll. The task goes on.
-    pub fn timeout(self, limit: Duration) -> Request<Joining<T>, Limited> {
+    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes on.
+    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
         self.join().timeout(limit)
     }
 
-    /// Ends the wait at this instant. The task goes on.
-    pub fn deadline(self, limit: Instant) -> Request<Joining<T>, Limited> {
+    /// Ends the wait at this instant, if there is one. The task goes on.
+    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
         self.join().deadline(limit)
     }
 
-    /// Ends the wait when this token is cancelled. The task goes on; to cancel that,
+    /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel that,
     /// [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
-    pub fn cancel_on(self, token: &CancelToken) -> Request<Joining<T>, Limited> {
+    pub fn cancel_on<'t>(
+        self,
+        token: impl Into<Option<&'t CancelToken>>,
+    ) -> Request<Joining<Self>, Limited> {
         self.join().cancel_on(token)
     }
 
-    fn join(self) -> Request<Joining<T>> {
+    fn join(self) -> Request<Joining<Self>> {
         Request::new(Joining(self), ())
+    }
+
+    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the handle
+    /// can be waited on again.
+    ///
+    /// ```
+    /// use semaforo::{WaitError, tasks::{Pool, sleep}};
+    /// use std::time::Duration;
+    ///
+    /// let mut tea = Pool::global().spawn_future(async {
+    ///     sleep(Duration::from_millis(20)).await;
+    ///     "tea"
+    /// });
+    /// let tea = loop {
+    ///     match tea.by_ref().timeout(Duration::from_millis(1)).wait() {
+    ///         Err(WaitError::TimedOut) => println!("not yet"),
+    ///         outcome => break outcome.unwrap(),
+    ///     }
+    /// };
+    /// assert_eq!(tea, "tea");
+    /// ```
+    ///
+    /// # Panics
+    /// If the outcome was taken by reference before.
+    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
+        Request::new(Joining(self), ())
+    }
+
+    /// A handle that cancels the task, and can be cloned and sent elsewhere while this one joins it.
+    ///
+    /// ```
+    /// use semaforo::tasks::{JoinError, Pool};
+    ///
+    /// let endless = Pool::global().spawn_future(std::future::pending::<()>());
+    /// let abort = endless.abort_handle();
+    /// std::thread::spawn(move || abort.cancel());
+    /// assert!(matches!(endless.wait(), Err(JoinError::Cancelled)));
+    /// ```
+    #[must_use]
+    pub fn abort_handle(&self) -> AbortHandle
+    where
+        T: 'static,
+    {
+        let task: Arc<dyn Run> = Arc::clone(self.joiner.task()).as_run();
+        AbortHandle::new(Arc::downgrade(&task), self.id())
     }
 
     /// Waits until the task has finished, without taking the result.
@@ -104,8 +158,8 @@ impl<T> Handle<T> {
     /// }
     /// assert_eq!(answer.wait().unwrap(), 42);
     /// ```
-    pub fn finished(&self) -> Request<Passing<'_, Gate>> {
-        self.joiner.joint().gate().pass(())
+    pub fn finished(&self) -> Request<Finishing<'_>> {
+        Request::new(Finishing(self.joiner.joint()), ())
     }
 
     /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped, at
@@ -114,11 +168,14 @@ impl<T> Handle<T> {
     ///
     /// # Panics
     /// If dropping what the task had captured panics, or a waker does.
+    #[doc(alias = "Future.cancel")]
     pub fn cancel(&self) -> bool {
-        self.joiner.task().cancel(0)
+        cancel_here(&**self.joiner.task())
     }
 
     /// Whether the task has finished, or was cancelled: joining it does not wait.
+    #[doc(alias = "IsCompleted")]
+    #[doc(alias = "isDone")]
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.joiner.head().is_finished()
@@ -130,6 +187,11 @@ impl<T> Handle<T> {
         self.joiner.head().id
     }
 
+    /// The pool whose threads run the task, by address.
+    pub(super) fn pool(&self) -> usize {
+        self.joiner.joint().pool
+    }
+
     /// Starts `next` with the outcome as soon as that is there, by this scheduler or [`Spawner`].
     ///
     /// ```
@@ -139,6 +201,10 @@ impl<T> Handle<T> {
     /// let length = pool.spawn(|| "tea".repeat(3)).then(pool.at(2), |tea| tea.unwrap().len());
     /// assert_eq!(length.wait().unwrap(), 9);
     /// ```
+    #[doc(alias = "ContinueWith")]
+    #[doc(alias = "thenApply")]
+    #[doc(alias = "thenApplyAsync")]
+    #[doc(alias = "handleAsync")]
     pub fn then<'s, U, S>(
         self,
         by: impl Into<Spawner<'s, S>>,
@@ -202,13 +268,14 @@ impl<'t, T> Joiner<'t, T> {
     }
 
     fn wait_for_it(&self) {
-        if worker::is_of(self.joint().pool) && self.head().load() & state::STARTED == 0 {
+        let standing = self.head().load() & (state::ON_THE_SPOT | state::STARTED);
+        if standing == state::ON_THE_SPOT && worker::is_of(self.joint().pool) {
             worker::run_queued_here(Arc::clone(self.task()).as_run());
         }
         let mut backoff = Backoff::new();
         while !self.head().is_finished() {
             if backoff.is_spent() {
-                return self.joint().gate().pass(()).wait();
+                return Request::new(Finishing(self.joint()), ()).wait();
             }
             backoff.wait();
         }
@@ -255,45 +322,127 @@ impl<T> Drop for Joiner<'_, T> {
     }
 }
 
-/// The operation of joining a task, for bounded requests.
-pub struct Joining<T>(Handle<T>);
+/// The operation of waiting until a task has finished.
+pub struct Finishing<'h>(&'h Joint);
 
-impl<T> sealed::Operation for Joining<T> {
+impl sealed::Operation for Finishing<'_> {
     type Line = Core<Gate>;
     type Beside = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
-        if self.0.is_finished() { Attempt::Granted } else { Attempt::Unknown }
+        if self.0.head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
     fn line(&self) -> &Core<Gate> {
-        self.0.joiner.joint().gate().core()
+        self.0.gate().core()
+    }
+
+    fn thread_waits(&self, begins: bool) {
+        worker::wait_for_tasks_of(self.0.pool, begins);
     }
 }
 
-impl<T> Operation for Joining<T> {
-    type Output = Result<T, JoinError>;
-    type Bounded = Result<T, WaitError<JoinError>>;
+impl Operation for Finishing<'_> {
+    type Output = ();
+    type Bounded = Result<(), WaitError>;
+
+    fn output(self, (): (), (): (), _: Result<(), std::convert::Infallible>) {}
+
+    fn bounded(self, (): (), (): (), outcome: Result<(), WaitError>) -> Result<(), WaitError> {
+        outcome
+    }
+}
+
+impl fmt::Debug for Finishing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Finishing").field(&self.0.head.id).finish()
+    }
+}
+
+/// The operation of joining a task: by its handle, or by a reference to that.
+///
+/// The outcome's type is known through the handle alone: were it named beside that, the two would
+/// have to agree in their lifetimes, and a task that waits for this could not be shown to be `Send`
+/// if the outcome has a lifetime in it.
+pub struct Joining<H>(H);
+
+mod by {
+    use super::Joiner;
+
+    /// A handle, or a reference to one.
+    pub trait Joins {
+        type Outcome;
+
+        fn joiner(&self) -> &Joiner<'static, Self::Outcome>;
+
+        fn joiner_mut(&mut self) -> &mut Joiner<'static, Self::Outcome>;
+    }
+}
+
+impl<T> by::Joins for Handle<T> {
+    type Outcome = T;
+
+    fn joiner(&self) -> &Joiner<'static, T> {
+        &self.joiner
+    }
+
+    fn joiner_mut(&mut self) -> &mut Joiner<'static, T> {
+        &mut self.joiner
+    }
+}
+
+impl<T> by::Joins for &mut Handle<T> {
+    type Outcome = T;
+
+    fn joiner(&self) -> &Joiner<'static, T> {
+        &self.joiner
+    }
+
+    fn joiner_mut(&mut self) -> &mut Joiner<'static, T> {
+        &mut self.joiner
+    }
+}
+
+impl<H: by::Joins> sealed::Operation for Joining<H> {
+    type Line = Core<Gate>;
+    type Beside = ();
+
+    fn attempt(&self, (): &mut ()) -> Attempt {
+        if self.0.joiner().head().is_finished() { Attempt::Granted } else { Attempt::Unknown }
+    }
+
+    fn line(&self) -> &Core<Gate> {
+        self.0.joiner().joint().gate().core()
+    }
+
+    fn thread_waits(&self, begins: bool) {
+        worker::wait_for_tasks_of(self.0.joiner().joint().pool, begins);
+    }
+}
+
+impl<H: by::Joins> Operation for Joining<H> {
+    type Output = Result<H::Outcome, JoinError>;
+    type Bounded = Result<H::Outcome, WaitError<JoinError>>;
 
     fn output(
         mut self,
         (): (),
         (): (),
         _: Result<(), std::convert::Infallible>,
-    ) -> Result<T, JoinError> {
-        self.0.joiner.take()
+    ) -> Result<H::Outcome, JoinError> {
+        self.0.joiner_mut().take()
     }
 
     fn bounded(mut self, (): (), (): (), outcome: Result<(), WaitError>) -> Self::Bounded {
         match outcome {
-            Ok(()) => self.0.joiner.take().map_err(WaitError::Refused),
+            Ok(()) => self.0.joiner_mut().take().map_err(WaitError::Refused),
             Err(WaitError::Cancelled) => Err(WaitError::Cancelled),
             Err(WaitError::TimedOut) => Err(WaitError::TimedOut),
         }
     }
 }
 
-impl<T> fmt::Debug for Joining<T> {
+impl<H: fmt::Debug> fmt::Debug for Joining<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Joining").field(&self.0).finish()
     }

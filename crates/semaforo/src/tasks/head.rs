@@ -1,8 +1,9 @@
 //! What every task has.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 
 use super::number::next_id;
 use super::ticks::ticks;
@@ -24,6 +25,7 @@ use crate::wait::wake;
 /// | `WATCHED` | the handle | somebody may wait at the gate |
 /// | `POLLED` | whoever polls a future first | it is no newcomer in the queue that it joins |
 /// | `FAIR`, `LONG_RUNNING` | whoever starts it | how it was started |
+/// | `ON_THE_SPOT` | whoever starts it | a worker that waits for it may run it before its turn |
 pub(crate) mod state {
     pub(crate) const STARTED: u32 = 1;
     pub(crate) const SCHEDULED: u32 = 1 << 1;
@@ -36,9 +38,16 @@ pub(crate) mod state {
     pub(crate) const POLLED: u32 = 1 << 8;
     pub(crate) const FAIR: u32 = 1 << 9;
     pub(crate) const LONG_RUNNING: u32 = 1 << 10;
+    pub(crate) const ON_THE_SPOT: u32 = 1 << 11;
 
     pub(crate) fn is_finished(state: u32) -> bool {
         state & (DONE | CANCELLED) != 0
+    }
+
+    /// Whether a task in a queue has no work that could begin there: it was cancelled, or a thread
+    /// that waits for it has begun it before its turn.
+    pub(crate) fn is_shell(state: u32) -> bool {
+        state & (STARTED | DONE | CANCELLED) != 0
     }
 }
 
@@ -50,9 +59,24 @@ pub(crate) struct Start {
     pub(crate) state: u32,
     /// The scope that waits for it, by address; 0 if none does.
     pub(crate) group: usize,
-    /// Which pool runs it, by address; 0 for other schedulers.
+    /// Which pool's threads run it, by address; 0 if that is not known.
     pub(crate) pool: usize,
     pub(crate) token: Option<CancelToken>,
+    pub(crate) label: Option<Arc<Label>>,
+}
+
+/// What a task is called. One pointer, because most have none.
+#[derive(Debug)]
+pub(crate) struct Label(Box<str>);
+
+impl Label {
+    pub(crate) fn new(label: String) -> Arc<Self> {
+        Arc::new(Self(label.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// What every task has: as little as possible.
@@ -85,11 +109,27 @@ impl Head {
     pub(crate) fn is_finished(&self) -> bool {
         state::is_finished(self.load())
     }
+
+    #[inline]
+    pub(crate) fn is_shell(&self) -> bool {
+        state::is_shell(self.load())
+    }
 }
 
 /// What a scheduler can do with a task.
 pub(crate) trait Run: Send + Sync {
     fn head(&self) -> &Head;
+
+    /// What it is called, if it was given a name.
+    fn label(&self) -> Option<&str> {
+        None
+    }
+
+    /// The task whose thread this one wants, if it is a part of that: a long-running future that
+    /// goes through other schedulers.
+    fn part_of(&self) -> Option<Weak<dyn Run>> {
+        None
+    }
 
     /// Runs the task, or a part of it, if that is still to be done. Nobody else does meanwhile.
     fn run(self: Arc<Self>);
@@ -103,13 +143,30 @@ pub(crate) trait Run: Send + Sync {
     }
 
     /// Takes the work away, if it has not begun or is suspended, and says so to whoever joins.
-    /// False if the task has finished.
+    /// False if the task has finished, or is a call that has begun and `how` is `SHUT_DOWN`.
     fn cancel(&self, how: u32) -> bool;
 }
 
+/// Calls something, whatever that does, and returns its panic. What is left to do afterwards is done
+/// before the panic goes on: see [`resume`].
+#[inline]
+pub(crate) fn caught(call: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(call)).err()
+}
+
 /// Lets a panic reach the caller.
-pub(crate) fn resume(caught: Result<(), Box<dyn Any + Send>>) {
-    if let Err(panic) = caught {
+#[inline]
+pub(crate) fn resume(panic: Option<Box<dyn Any + Send>>) {
+    if let Some(panic) = panic {
         wake::resume(panic);
+    }
+}
+
+/// Runs or cancels a task for a thread that goes on afterwards. Only a destructor or a waker can panic
+/// here; the hook has said so.
+#[inline]
+pub(crate) fn survive<R>(call: impl FnOnce() -> R) {
+    if let Some(panic) = caught(|| drop(call())) {
+        wake::discard(panic);
     }
 }

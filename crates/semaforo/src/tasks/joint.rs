@@ -1,27 +1,33 @@
 //! What a task has that can be joined.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::error::{JoinError, Panic};
-use super::head::{Head, Run, Start, resume, state};
+use super::head::{Head, Label, Run, Start, caught, resume, state};
+use super::shells::note_cancelled;
 use crate::policy::{Gate, Opening};
 use crate::primitive::{Ordering, TrackedCell};
 use crate::synchronizer::Synchronizer;
-use crate::wait::wake::Wake;
+use crate::wait::wake::{Wake, first};
 
 /// What a task that can be joined has besides.
 pub(crate) struct Joint {
     pub(crate) head: Head,
-    /// Which pool may run it for whoever waits, by address.
+    /// Which pool's threads run it, by address; 0 if that is not known.
     pub(crate) pool: usize,
+    label: Option<Arc<Label>>,
     /// Opens when the task has finished, if somebody watches it.
     gate: Synchronizer<Gate>,
     /// Written by the handle while `JOINER` is not set; taken by whoever finishes the task, if it is.
     waker: TrackedCell<Option<Waker>>,
 }
+
+// SAFETY: the waker is written and taken as its field says, whichever threads those are; the rest can
+// be shared.
+unsafe impl Sync for Joint {}
 
 impl Joint {
     #[inline]
@@ -29,15 +35,21 @@ impl Joint {
         Self {
             head: Head::new(start, state),
             pool: start.pool,
+            label: start.label.clone(),
             gate: Synchronizer::new(Gate, 0),
             waker: TrackedCell::new(None),
         }
     }
 
-    /// Declares the task cancelled, unless it has finished. Returns the state before.
-    pub(crate) fn declare_cancelled(&self, how: u32) -> Option<u32> {
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.label.as_deref().map(Label::as_str)
+    }
+
+    /// Declares the task cancelled, unless it has finished or is in one of the states `unless`.
+    /// Returns the state before.
+    pub(crate) fn declare_cancelled(&self, how: u32, unless: u32) -> Option<u32> {
         let mut current = self.head.load();
-        while !state::is_finished(current) {
+        while !state::is_finished(current) && current & unless == 0 {
             let next = current | state::CANCELLED | how;
             match self.head.state.compare_exchange(
                 current,
@@ -45,7 +57,12 @@ impl Joint {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(before) => return Some(before),
+                Ok(before) => {
+                    if before & state::STARTED == 0 {
+                        note_cancelled();
+                    }
+                    return Some(before);
+                }
                 Err(now) => current = now,
             }
         }
@@ -65,20 +82,21 @@ impl Joint {
 
     #[inline(never)]
     fn announce_to(&self, before: u32) {
-        let opened = catch_unwind(AssertUnwindSafe(|| {
+        let opened = caught(|| {
             if before & state::WATCHED != 0 {
                 self.open_gate();
             }
-        }));
+        });
+        let mut woken = None;
         if before & state::JOINER != 0 {
             // SAFETY: the handle does not write while `JOINER` is set, and never again now that the
             // task has finished.
             // Taken, because a chain of tasks that each hold the next one could not be dropped.
             let waker = self.waker.look_mut(|waker| unsafe { (*waker).take() });
             // A chain of tasks that finish each other must not grow the stack.
-            resume(Wake::task(waker).and_then(Wake::wake).map_or(Ok(()), Err));
+            woken = Wake::task(waker).and_then(Wake::wake);
         }
-        resume(opened);
+        resume(first(opened, woken));
     }
 
     fn open_gate(&self) {
@@ -101,15 +119,37 @@ impl Joint {
         }
         // SAFETY: whoever finishes the task from now on finds `JOINER` not set, and does not look.
         // Nobody else reads or writes.
-        let replaced = self.waker.look_mut(|slot| unsafe {
-            match &mut *slot {
-                Some(old) if old.will_wake(waker) => None,
-                slot => slot.replace(waker.clone()),
+        let stays = self
+            .waker
+            .look(|slot| unsafe { (*slot).as_ref().is_some_and(|old| old.will_wake(waker)) });
+        let mut replaced = None;
+        if !stays {
+            match catch_unwind(AssertUnwindSafe(|| waker.clone())) {
+                // SAFETY: as above.
+                Ok(new) => replaced = self.waker.look_mut(|slot| unsafe { (*slot).replace(new) }),
+                Err(panic) => {
+                    let woken = caught(|| self.keep_waker());
+                    resume_unwind(first(Some(panic), woken).expect("the first of them"));
+                }
             }
-        });
+        }
         let before = self.head.state.fetch_or(state::JOINER, Ordering::AcqRel);
         drop(replaced);
         !state::is_finished(before)
+    }
+
+    /// The waker that is there, if one is, stays: another could not be cloned. If the task has
+    /// finished meanwhile, it is woken.
+    #[cold]
+    fn keep_waker(&self) {
+        // SAFETY: `JOINER` is not set, as in `leave_waker`.
+        if !self.waker.look(|slot| unsafe { (*slot).is_some() }) {
+            return;
+        }
+        let before = self.head.state.fetch_or(state::JOINER, Ordering::AcqRel);
+        if state::is_finished(before) {
+            self.announce_to(state::JOINER);
+        }
     }
 
     /// Takes the waker back, unless somebody is about to wake it. For the handle only.
@@ -154,20 +194,19 @@ pub(crate) unsafe fn finish<W, T, X>(
     joint: &Joint,
     stage: &TrackedCell<Stage<W, T, X>>,
     outcome: Result<T, Panic>,
-) -> Result<(), Box<dyn Any + Send>> {
+) -> Option<Box<dyn Any + Send>> {
     // SAFETY: whoever has started it owns the stage. What was there is dropped in its place.
-    let replace =
-        |new| catch_unwind(AssertUnwindSafe(|| stage.look_mut(|old| unsafe { *old = new })));
-    let mut caught = replace(Stage::Outcome(outcome));
+    let replace = |new| caught(|| stage.look_mut(|old| unsafe { *old = new }));
+    let mut panic = replace(Stage::Outcome(outcome));
     let before = joint.head.state.fetch_or(state::DONE, Ordering::AcqRel);
     if before & (state::DETACHED | state::CANCELLED) != 0 {
         // Nobody else wants the outcome.
-        caught = caught.and(replace(Stage::Gone));
+        panic = first(panic, replace(Stage::Gone));
     }
     if before & state::CANCELLED == 0 {
-        caught = caught.and(catch_unwind(AssertUnwindSafe(|| joint.announce(before))));
+        panic = first(panic, caught(|| joint.announce(before)));
     }
-    caught
+    panic
 }
 
 /// Takes the outcome of a task.

@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::head::Run;
+use super::shells::{Shells, make_room};
 use super::spin::Spin;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
@@ -152,7 +153,14 @@ fn either(word: u64) -> u32 {
 /// One level: first in, first out. Those who add and those who take seldom meet.
 struct Level {
     outgoing: Spin<VecDeque<Arc<dyn Run>>>,
-    incoming: Apart<Spin<VecDeque<Arc<dyn Run>>>>,
+    incoming: Apart<Spin<Incoming>>,
+}
+
+#[derive(Default)]
+struct Incoming {
+    tasks: VecDeque<Arc<dyn Run>>,
+    /// When it last looked for shells: see [`make_room`].
+    looked: u64,
 }
 
 /// On a cache line of its own.
@@ -164,12 +172,20 @@ const KEPT: usize = 4096;
 
 impl Level {
     fn new() -> Self {
-        Self { outgoing: Spin::new(VecDeque::new()), incoming: Apart(Spin::new(VecDeque::new())) }
+        Self {
+            outgoing: Spin::new(VecDeque::new()),
+            incoming: Apart(Spin::new(Incoming::default())),
+        }
     }
 
     #[inline]
     fn push(&self, task: Arc<dyn Run>) {
-        self.incoming.0.with(|incoming| incoming.push_back(task));
+        let shells = self.incoming.0.with(|Incoming { tasks, looked }| {
+            let shells = make_room(tasks, looked);
+            tasks.push_back(task);
+            shells
+        });
+        shells.into_iter().for_each(Shells::discard);
     }
 
     #[inline]
@@ -184,7 +200,7 @@ impl Level {
                 if outgoing.capacity() > KEPT {
                     *outgoing = VecDeque::new();
                 }
-                self.incoming.0.with(|incoming| mem::swap(incoming, outgoing));
+                self.incoming.0.with(|incoming| mem::swap(&mut incoming.tasks, outgoing));
             }
             outgoing.front().is_some_and(|first| wanted(&**first)).then(|| outgoing.pop_front())?
         })
@@ -192,26 +208,28 @@ impl Level {
 
     fn find(&self, wanted: impl Fn(&Arc<dyn Run>) -> bool) -> Option<Arc<dyn Run>> {
         let find = |queue: &mut VecDeque<_>| queue.remove(queue.iter().position(&wanted)?);
-        self.outgoing.with(|outgoing| find(outgoing).or_else(|| self.incoming.0.with(find)))
+        self.outgoing.with(|outgoing| {
+            find(outgoing).or_else(|| self.incoming.0.with(|incoming| find(&mut incoming.tasks)))
+        })
     }
 
     fn age_of_first(&self) -> Option<u64> {
         let age = |task: &Arc<dyn Run>| task.head().queued.load(Ordering::Relaxed);
         self.outgoing.with(|outgoing| match outgoing.front() {
             Some(task) => Some(age(task)),
-            None => self.incoming.0.with(|incoming| incoming.front().map(age)),
+            None => self.incoming.0.with(|incoming| incoming.tasks.front().map(age)),
         })
     }
 
     fn len(&self) -> usize {
         self.outgoing
-            .with(|outgoing| outgoing.len() + self.incoming.0.with(|incoming| incoming.len()))
+            .with(|outgoing| outgoing.len() + self.incoming.0.with(|incoming| incoming.tasks.len()))
     }
 
     fn visit(&self, visit: &mut impl FnMut(&dyn Run)) {
         self.outgoing.with(|outgoing| {
             self.incoming.0.with(|incoming| {
-                outgoing.iter().chain(incoming.iter()).for_each(|task| visit(&**task));
+                outgoing.iter().chain(&incoming.tasks).for_each(|task| visit(&**task));
             });
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::head::{Run, state};
 use super::metrics::Counters;
+use super::shells::{Shells, make_room};
 use super::spin::Spin;
 use crate::primitive::{AtomicU32, Ordering};
 
@@ -35,6 +36,8 @@ struct Queues {
 struct Level {
     children: VecDeque<Arc<dyn Run>>,
     in_turn: VecDeque<Arc<dyn Run>>,
+    /// When the children were last looked through for shells: see [`make_room`].
+    looked: u64,
 }
 
 /// How many tasks a thief takes at most.
@@ -66,12 +69,15 @@ impl Local {
     pub(crate) fn push(&self, task: Arc<dyn Run>) {
         let level = task.head().level;
         let woken = task.head().load() & state::POLLED != 0;
-        self.change(|queues| {
-            let Level { children, in_turn } = &mut queues.levels[level as usize];
+        let shells = self.change(|queues| {
+            let Level { children, in_turn, looked } = &mut queues.levels[level as usize];
+            let shells = if woken { None } else { make_room(children, looked) };
             let queue = if woken { in_turn } else { children };
             queue.push_back(task);
             queues.occupied[level as usize / 64] |= 1 << (level % 64);
+            shells
         });
+        shells.into_iter().for_each(Shells::discard);
     }
 
     /// Takes the task that is the owner's next.
@@ -109,7 +115,7 @@ impl Local {
         self.change(|queues| {
             let levels = queues.occupied_levels().collect::<Vec<_>>();
             levels.into_iter().find_map(|level| {
-                queues.take_from(level, |Level { children, in_turn }| {
+                queues.take_from(level, |Level { children, in_turn, .. }| {
                     let child = children.iter().rposition(wanted);
                     match child {
                         Some(index) => children.remove(index),
@@ -132,7 +138,7 @@ impl Local {
     pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
         self.queues.with(|queues| {
             let ages = (from as usize..queues.levels.len()).filter_map(|level| {
-                let Level { children, in_turn } = &queues.levels[level];
+                let Level { children, in_turn, .. } = &queues.levels[level];
                 let ages = [children.front(), in_turn.front()];
                 Some((ages.into_iter().flatten().map(age).min()?, level as u32))
             });

@@ -1,10 +1,12 @@
 //! What a pool counts.
 
 // Not modelled: nothing depends on them.
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ticks::CLOCK;
+use super::rest::Wait;
 
 /// What a pool has done and has yet to do: see [`Pool::metrics`](super::Pool::metrics).
 #[derive(Clone, Debug)]
@@ -20,6 +22,15 @@ pub struct Metrics {
     pub sleeping: usize,
     /// How many spare threads stand in for workers that wait.
     pub spares: usize,
+    /// How many workers wait in the middle of a task for something that is no task of this pool: for
+    /// a lock, a queue, or inside [`blocking`](super::blocking).
+    ///
+    /// If all [threads](super::Pool::threads) do, tasks are queued, and there are no
+    /// [spares](super::Builder::spares), then nothing is begun until one of the waits ends: for ever, if
+    /// only a queued task would end it.
+    pub waiting: usize,
+    /// How many workers wait in the middle of a task for other tasks of this pool.
+    pub joining: usize,
     /// How often a worker has taken tasks from another's queue.
     pub steals: u64,
     /// How many tasks were started by a worker that waited for them.
@@ -30,7 +41,8 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LevelMetrics {
-    /// How many tasks are queued. Those that were cancelled count until their turn comes.
+    /// How many tasks are queued. Those that were cancelled may count until their turn comes;
+    /// [`scheduled`](super::Pool::scheduled) does not list them.
     pub queued: usize,
     /// How many times a task was picked: once for a closure, once for each poll of a future.
     pub picked: u64,
@@ -39,25 +51,29 @@ pub struct LevelMetrics {
     pub waits: Histogram,
 }
 
-/// How often something took how long, in powers of two.
+/// The least length that is told from none.
+const SHORTEST: Duration = Duration::from_nanos(1);
+
+/// How often something took how long, in ranges whose ends are twice their beginnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// By the number of bits of the nanoseconds.
-    counts: Vec<u64>,
+    /// How many were below so many nanoseconds, and not below half as many.
+    counts: BTreeMap<u64, u64>,
 }
 
 impl Histogram {
     /// How many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.values().sum()
     }
 
     /// The ranges that something fell into, and how often.
     pub fn buckets(&self) -> impl Iterator<Item = (std::ops::Range<Duration>, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bits, count)| {
-            let below = Duration::from_nanos(1 << bits);
-            let from = if bits == 0 { Duration::ZERO } else { below / 2 };
+        self.counts.iter().map(|(below, count)| {
+            let below = Duration::from_nanos(*below);
+            // A moment that the clock cannot tell from none has no lower half.
+            let from = if below == SHORTEST { Duration::ZERO } else { below / 2 };
             (from..below, *count)
         })
     }
@@ -65,14 +81,82 @@ impl Histogram {
     /// What this part of them (0.5 for the median, 0.99, ...) did not exceed, up to a factor of two;
     /// zero if nothing was counted.
     #[must_use]
-    pub fn quantile(&self, part: f64) -> Duration {
+    pub fn quantile(&self, part: f64) -> Length {
         let rank = (part.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         let reached = self.buckets().find(|(_, count)| {
             seen += count;
             seen >= rank
         });
-        reached.map_or(Duration::ZERO, |(range, _)| range.end)
+        Length(reached.map_or(Duration::ZERO, |(range, _)| range.end))
+    }
+}
+
+impl fmt::Display for Histogram {
+    /// The quantiles that one looks at first.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [half, most, all] = [0.5, 0.99, 1.0].map(|part| self.quantile(part));
+        write!(f, "half within {half}, 99 % within {most}, all {} within {all}", self.count())
+    }
+}
+
+/// A length of time that prints as people say it: `134 ms`.
+///
+/// ```
+/// use semaforo::tasks::Length;
+/// use std::time::Duration;
+///
+/// assert_eq!(Length(Duration::from_micros(134_218)).to_string(), "134 ms");
+/// assert_eq!(Length(Duration::from_nanos(1_049)).to_string(), "1.05 µs");
+/// assert_eq!(Length(Duration::from_secs(75)).as_millis(), 75_000);
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Length(pub Duration);
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanoseconds = self.0.as_nanos() as f64;
+        let units = [("s", 1e9), ("ms", 1e6), ("µs", 1e3)];
+        // What would be rounded to a thousand is one of the next unit.
+        let Some((unit, size)) = units.into_iter().find(|(_, size)| nanoseconds >= 0.9995 * size)
+        else {
+            return f.pad(&format!("{nanoseconds} ns"));
+        };
+        let number = nanoseconds / size;
+        let digits = if number < 9.995 { 2 } else { usize::from(number < 99.95) };
+        f.pad(&format!("{number:.digits$} {unit}"))
+    }
+}
+
+impl fmt::Debug for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::ops::Deref for Length {
+    type Target = Duration;
+
+    fn deref(&self) -> &Duration {
+        &self.0
+    }
+}
+
+impl PartialEq<Duration> for Length {
+    fn eq(&self, other: &Duration) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialOrd<Duration> for Length {
+    fn partial_cmp(&self, other: &Duration) -> Option<std::cmp::Ordering> {
+        self.0.partial_cmp(other)
+    }
+}
+
+impl From<Length> for Duration {
+    fn from(length: Length) -> Self {
+        length.0
     }
 }
 
@@ -82,6 +166,8 @@ pub(crate) struct Counters {
     pub(crate) run_here: Counter,
     /// Whether it runs a task now.
     pub(crate) busy: Counter,
+    /// What it waits for in the middle of a task: 0 for nothing, or 1 and the number of a [`Wait`].
+    waits: Counter,
     /// All picks.
     picks: Counter,
     levels: Box<[LevelCounters]>,
@@ -132,9 +218,19 @@ impl Counters {
             steals: Counter::new(),
             run_here: Counter::new(),
             busy: Counter::new(),
+            waits: Counter::new(),
             picks: Counter::new(),
             levels: (0..levels).map(level).collect(),
         }
+    }
+
+    /// The worker waits, in the middle of a task, for this or for nothing.
+    pub(crate) fn set_wait(&self, wait: Option<Wait>) {
+        self.waits.set(wait.map_or(0, |wait| wait as u64 + 1));
+    }
+
+    pub(crate) fn waits_for(&self, wait: Wait) -> bool {
+        self.waits.get() == wait as u64 + 1
     }
 
     /// A task of this level, queued then, was picked. `now` is asked for only if it is measured.
@@ -151,20 +247,14 @@ impl Counters {
         }
     }
 
-    /// Adds what was counted here for one level.
-    pub(crate) fn add_to(&self, level: u32, metrics: &mut LevelMetrics) {
+    /// Adds what was counted here for one level, of which a tick has so many nanoseconds.
+    pub(crate) fn add_to(&self, level: u32, tick: f64, metrics: &mut LevelMetrics) {
         let counters = &self.levels[level as usize];
         metrics.picked += counters.picked.get();
-        let tick = CLOCK.tick_length();
         for (bits, count) in counters.waits.iter().enumerate().filter(|(_, count)| count.get() > 0)
         {
-            // The middle of the range, in nanoseconds.
-            let ticks = if bits == 0 { 0.0 } else { 0.75 * (1_u64 << bits) as f64 };
-            let nanoseconds = (ticks * tick) as u64;
-            let index = (u64::BITS - nanoseconds.leading_zeros()) as usize;
-            let counts = &mut metrics.waits.counts;
-            counts.resize(counts.len().max(index + 1), 0);
-            counts[index] += count.get();
+            let below = ((1_u64 << bits) as f64 * tick).ceil() as u64;
+            *metrics.waits.counts.entry(below.max(1)).or_default() += count.get();
         }
     }
 }

@@ -28,15 +28,21 @@
 //!   ([`then`](Handle::then), [`when_all`], [`when_any`]); under any runtime, or none. Panics reach whoever
 //!   joins, with their payload. Dropping a handle detaches its task.
 //! - **Cancelling** a task that has not begun means that it never does; what it had captured is dropped at
-//!   once.
-//! - **Waiting inside a task does not deadlock on others' work.** A worker that waits for a task, or at the
-//!   end of a [`Scope`], runs what it waits for if nobody has begun that, and nothing else: whatever would
-//!   want a lock that the waiter holds stays where it is. If there is nothing of the kind to run, the worker
-//!   sleeps and a spare thread takes its place, up to a [bound](Builder::spares). So it is with every
-//!   wait for something of this crate, a lock or a queue; for other waits there is [`blocking`].
-//!   (In [`Mode::Strict`] nothing runs before its turn, also not what is waited for: there a spare thread
-//!   always takes the waiter's place, and a task that blocks in a way that the pool cannot see, on a
-//!   lock of the standard library that the waiter holds, can be in the way of what is waited for.)
+//!   once, and so is a future that is suspended. A [token](Spawner::cancel_on) cancels all tasks that were
+//!   started with it, before [`cancel`](crate::CancelSource::cancel) returns.
+//! - **A pool of n threads has at most n tasks begun and not finished.** Not counted are tasks that wait, or
+//!   have waited, for other tasks of the same pool (a handle, the end of a [`Scope`]), and those that asked
+//!   for a [thread of their own](Spawner::long_running); a future counts while it is polled. Whoever would
+//!   rather have more tasks begun while others wait for a lock, a queue, or in [`blocking`], asks for
+//!   [spare threads](Builder::spares). Whoever does not has to see to it that not all n wait for what only
+//!   a queued task would do; [`Metrics::waiting`] and the `Debug` of a [`Pool`] show how many wait.
+//! - **Waiting for other tasks does not deadlock.** A worker that waits for a task, or at the end of a
+//!   scope, runs what it waits for if that has not begun, and nothing else: whatever would want a lock that
+//!   the waiter holds stays where it is. If there is nothing of the kind to run, the worker sleeps and
+//!   another thread takes its place, up to a [bound](Builder::stand_ins).
+//!   (In [`Mode::Strict`] nothing runs before its turn, also not what is waited for: there another thread
+//!   always takes the waiter's place, and a task that blocks on a lock that the waiter holds can be in
+//!   the way of what is waited for, unless there are spare threads that can see it.)
 //! - **Nothing is lost.** Every task is run, or its joiner is told why not; also when the pool is
 //!   [shut down](Pool::shutdown), or a [`Scheduler`] drops it.
 //!
@@ -60,6 +66,8 @@
 //! Workers that find nothing search for a moment and then sleep (`rest`). Whoever queues something wakes one
 //! of them, unless somebody searches; a fence on either side keeps that from going wrong.
 
+mod abort;
+mod apart;
 mod builder;
 mod call;
 mod current_thread;
@@ -79,23 +87,29 @@ mod registry;
 mod rest;
 mod scheduler;
 mod scope;
+mod scoped;
 mod shared;
+mod shells;
+mod sleep;
 mod spawner;
 mod spin;
 pub(crate) mod ticks;
 mod when;
 mod worker;
 
+pub use abort::AbortHandle;
 pub use builder::{BuildError, Builder};
 pub use current_thread::CurrentThread;
 pub use error::{JoinError, Panic};
-pub use handle::{Handle, Joining};
+pub use handle::{Finishing, Handle, Joining};
 pub use limited::Limited;
-pub use metrics::{Histogram, LevelMetrics, Metrics};
+pub use metrics::{Histogram, Length, LevelMetrics, Metrics};
 pub use pool::{Leaving, Pool, Shutdown};
 pub use scheduler::{Runnable, Scheduled, Scheduler};
-pub use scope::{Scope, ScopedHandle};
+pub use scope::Scope;
+pub use scoped::{ScopedHandle, ScopedSpawner};
 pub use shared::Mode;
+pub use sleep::{Sleep, Sleeping, sleep, sleep_until};
 pub use spawner::{Spawn, Spawner};
-pub use when::{when_all, when_any, yield_now};
+pub use when::{HandleTuple, when_all, when_all_of, when_any, yield_now};
 pub use worker::blocking;

@@ -33,6 +33,12 @@ use crate::wait::request::Request;
 ///
 /// A `Pool` is a handle, and cheap to clone. When the last one is dropped, the pool
 /// [drains](Shutdown::Drain): what was started still runs, and then the threads end.
+#[doc(alias = "ExecutorService")]
+#[doc(alias = "ThreadPoolExecutor")]
+#[doc(alias = "ForkJoinPool")]
+#[doc(alias = "ThreadPool")]
+#[doc(alias = "Executors")]
+#[doc(alias = "thread pool")]
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -91,6 +97,11 @@ impl Pool {
     }
 
     /// Starts a task that calls `work`, at the normal level.
+    #[doc(alias = "Task.Run")]
+    #[doc(alias = "TaskFactory.StartNew")]
+    #[doc(alias = "StartNew")]
+    #[doc(alias = "submit")]
+    #[doc(alias = "supplyAsync")]
     #[inline]
     pub fn spawn<T, F>(&self, work: F) -> Handle<T>
     where
@@ -102,6 +113,8 @@ impl Pool {
 
     /// Starts a task that calls `work`, without a handle. If it panics, the panic hook says so, and
     /// nobody else.
+    #[doc(alias = "QueueUserWorkItem")]
+    #[doc(alias = "runAsync")]
     #[inline]
     pub fn execute(&self, work: impl FnOnce() + Send + 'static) {
         self.start().execute(work);
@@ -132,6 +145,7 @@ impl Pool {
     }
 
     /// Starts tasks in the queue of all workers, behind those who came before, even from a worker.
+    #[doc(alias = "PreferFairness")]
     #[inline]
     pub fn fair(&self) -> Spawner<'_, Self> {
         self.start().fair()
@@ -139,6 +153,7 @@ impl Pool {
 
     /// Starts tasks on threads of their own: for what takes so long, or waits so much, that it would
     /// be in the way of others.
+    #[doc(alias = "TaskCreationOptions.LongRunning")]
     #[inline]
     pub fn long_running(&self) -> Spawner<'_, Self> {
         self.start().long_running()
@@ -162,12 +177,16 @@ impl Pool {
     /// }
     /// assert_eq!(work.wait().unwrap(), 42);
     /// ```
+    #[doc(alias = "shutdownNow")]
+    #[doc(alias = "awaitTermination")]
     pub fn shutdown(&self, how: Shutdown) -> Request<Leaving> {
         self.shared().close(how == Shutdown::Cancel);
         Request::new(Leaving(Arc::clone(self.shared())), ())
     }
 
-    /// How many threads run tasks at once, the spare and the long-running ones not counted.
+    /// How many tasks may be begun and not finished at once. Not counted are those on threads of their own,
+    /// those that wait, or have waited, for other tasks of this pool, and those of
+    /// [spare threads](Builder::spares), if there are any.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.shared().threads
@@ -206,6 +225,7 @@ impl Pool {
     /// go.set();
     /// # drop(first);
     /// ```
+    #[doc(alias = "GetScheduledTasks")]
     #[must_use]
     pub fn scheduled(&self) -> Vec<Scheduled> {
         self.shared().scheduled()
@@ -295,13 +315,17 @@ impl Scheduler for Pool {
         self.shared().address()
     }
 
+    #[inline]
+    fn on_pool(&self) -> Option<&Self> {
+        Some(self)
+    }
+
     fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
         Some(self.shared().futures.add(task))
     }
 
     fn dismiss(&self, number: u64) {
-        self.shared().futures.remove(number);
-        self.shared().look_after_end();
+        self.shared().dismiss(number);
     }
 }
 
@@ -314,6 +338,8 @@ impl fmt::Debug for Pool {
             .field("mode", &self.shared().mode)
             .field("threads", &self.threads())
             .field("running", &metrics.running)
+            .field("waiting", &metrics.waiting)
+            .field("joining", &metrics.joining)
             .field("queued", &queued)
             .finish()
     }

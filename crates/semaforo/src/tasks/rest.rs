@@ -5,10 +5,11 @@
 //! Queueing something and then looking for sleepers, and going to sleep and then looking for
 //! something to do, are each separated by a fence, so one of the two sees the other.
 //!
-//! A worker that waits in the middle of a task leaves a *place* among the sleepers: it stands for a spare
-//! thread. When it is woken, that thread is started, or one that has retired is asked back. When the
-//! wait is over the place is taken away; if it is gone already, the next spare thread that looks
-//! for a task retires instead.
+//! A worker that waits in the middle of a task, and may be replaced, leaves a *place* among the sleepers:
+//! it stands for a spare thread. When it is woken, that thread is started, or one that has retired is asked
+//! back. When the wait is over the place is taken away; if it is gone already, the next spare thread that
+//! looks for a task retires instead. So the tasks that spare threads run are never more than those that
+//! wait, or have waited, for what may be replaced.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,7 +23,17 @@ pub(crate) struct Rest {
     /// How many spare threads have to retire. Changed under the lock.
     surplus: AtomicU32,
     inside: Mutex<Inside>,
-    spares_at_most: usize,
+    /// How many workers may be replaced at once, by what they wait for.
+    replaced_at_most: [usize; 2],
+}
+
+/// What a worker waits for in the middle of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Other tasks of the same pool: a join, or the end of a scope.
+    Tasks,
+    /// Anything else: the pool's number of threads is a promise, and the task has begun.
+    Other,
 }
 
 struct Inside {
@@ -30,8 +41,11 @@ struct Inside {
     sleepers: Vec<Sleeper>,
     /// How many threads there are, the retired ones included.
     threads: usize,
-    /// How many spare threads stand in for somebody, or have a place kept for them.
+    /// How many spare threads stand in for a worker, or have a place kept for them: as many as there are
+    /// workers replaced, and those that have to retire.
     spares: usize,
+    /// How many workers are replaced, by what they wait for.
+    replaced: [usize; 2],
     retired: Vec<Arc<Parker>>,
     /// The numbers that spare threads may have. There is one for each that may stand in for somebody
     /// and is not there, so whoever ends gives its number back before it is gone.
@@ -56,19 +70,21 @@ const SEARCHER: u32 = 1 << 16;
 const SLEEPERS: u32 = SEARCHER - 1;
 
 impl Rest {
-    pub(crate) fn new(threads: usize, spares_at_most: usize) -> Self {
+    /// For so many threads; so many workers that wait for tasks, and for other things, are replaced.
+    pub(crate) fn new(threads: usize, stand_ins: usize, spares: usize) -> Self {
         let inside = Inside {
             sleepers: Vec::new(),
             threads,
             spares: 0,
+            replaced: [0; 2],
             retired: Vec::new(),
-            free: (threads..threads + spares_at_most).rev().collect(),
+            free: (threads..threads + stand_ins + spares).rev().collect(),
         };
         Self {
             word: AtomicU32::new(0),
             surplus: AtomicU32::new(0),
             inside: Mutex::new(inside),
-            spares_at_most,
+            replaced_at_most: [stand_ins, spares],
         }
     }
 
@@ -190,13 +206,14 @@ impl Rest {
 
     /// A worker is going to wait in the middle of a task. True if it has left a place, or a spare thread
     /// that would have to retire stands in for it.
-    pub(crate) fn leave_place(&self) -> bool {
+    pub(crate) fn leave_place(&self, wait: Wait) -> bool {
         let mut inside = self.inside();
+        if inside.replaced[wait as usize] == self.replaced_at_most[wait as usize] {
+            return false;
+        }
+        inside.replaced[wait as usize] += 1;
         if self.take_surplus() {
             return true;
-        }
-        if inside.spares == self.spares_at_most {
-            return false;
         }
         inside.spares += 1;
         inside.sleepers.insert(0, Sleeper::Place);
@@ -205,13 +222,14 @@ impl Rest {
     }
 
     /// Whether a worker that is going to wait can be replaced.
-    pub(crate) fn can_replace(&self) -> bool {
-        self.has_surplus() || self.inside().spares < self.spares_at_most
+    pub(crate) fn can_replace(&self, wait: Wait) -> bool {
+        self.inside().replaced[wait as usize] < self.replaced_at_most[wait as usize]
     }
 
     /// The wait of a worker who has left a place is over.
-    pub(crate) fn take_place_back(&self) {
+    pub(crate) fn take_place_back(&self, wait: Wait) {
         let mut inside = self.inside();
+        inside.replaced[wait as usize] -= 1;
         if matches!(inside.sleepers.first(), Some(Sleeper::Place)) {
             inside.sleepers.remove(0);
             inside.spares -= 1;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::head::{Run, state};
+use super::pool::Pool;
 use super::ticks::{CLOCK, Now};
 use crate::primitive::Ordering;
 
@@ -30,16 +31,21 @@ use crate::primitive::Ordering;
 ///
 /// assert_eq!(Immediate.spawn(|| 6 * 7).wait().unwrap(), 42);
 /// ```
+#[doc(alias = "TaskScheduler")]
+#[doc(alias = "Executor")]
 pub trait Scheduler: Send + Sync {
     /// Takes a task that is ready to run. A [`Runnable`] that is dropped instead is cancelled.
+    #[doc(alias = "QueueTask")]
     fn enqueue(&self, runnable: Runnable);
 
     /// How many tasks run at once, at most; `usize::MAX` if there is no limit or nobody knows.
+    #[doc(alias = "MaximumConcurrencyLevel")]
     fn concurrency(&self) -> usize {
         usize::MAX
     }
 
     /// What is queued, for people who debug.
+    #[doc(alias = "GetScheduledTasks")]
     fn scheduled(&self) -> Vec<Scheduled> {
         Vec::new()
     }
@@ -47,6 +53,13 @@ pub trait Scheduler: Send + Sync {
     /// The level of a task that is started without saying one.
     fn normal_level(&self) -> u32 {
         0
+    }
+
+    /// The pool whose threads run its tasks, if it passes them on to one. A worker of that pool that waits
+    /// for one of these tasks is replaced meanwhile, as if it were the pool's own; otherwise it is not,
+    /// and the task may have to wait for it.
+    fn on_pool(&self) -> Option<&Pool> {
+        None
     }
 
     /// How many levels there are, if it cares.
@@ -82,6 +95,12 @@ pub trait Scheduler: Send + Sync {
         0
     }
 
+    /// The pool whose threads run its tasks, by address; 0 if that is not known.
+    #[doc(hidden)]
+    fn runs_on(&self) -> usize {
+        self.on_pool().map_or(0, |pool| pool.shared().address())
+    }
+
     /// Remembers a future that may be suspended.
     #[doc(hidden)]
     fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
@@ -114,6 +133,10 @@ macro_rules! forwarded {
             (**self).normal_level()
         }
 
+        fn on_pool(&self) -> Option<&Pool> {
+            (**self).on_pool()
+        }
+
         fn level_count(&self) -> u32 {
             (**self).level_count()
         }
@@ -128,6 +151,10 @@ macro_rules! forwarded {
 
         fn home(&self) -> usize {
             (**self).home()
+        }
+
+        fn runs_on(&self) -> usize {
+            (**self).runs_on()
         }
 
         fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
@@ -170,6 +197,7 @@ impl Runnable {
     }
 
     /// Runs the task on this thread: a closure to its end, a future until it has to wait.
+    #[doc(alias = "TryExecuteTask")]
     pub fn run(self) {
         self.into_task().run();
     }
@@ -184,6 +212,12 @@ impl Runnable {
     #[must_use]
     pub fn level(&self) -> u32 {
         self.task().head().level
+    }
+
+    /// What the task is called, if it was started with a [label](super::Spawner::label).
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.task().label()
     }
 
     /// Whether the task asked for a place in the common queue, wherever it was started.
@@ -231,6 +265,8 @@ pub struct Scheduled {
     pub age: Duration,
     /// Which worker has it in its own queue; none if it is in the queue of all.
     pub worker: Option<usize>,
+    /// What it is called, if it was started with a [label](super::Spawner::label).
+    pub label: Option<String>,
 }
 
 impl Scheduled {
@@ -242,11 +278,11 @@ impl Scheduled {
 
     pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>, now: &Now) -> Option<Self> {
         let head = task.head();
-        let state = head.load();
-        if state & (state::STARTED | state::DONE | state::CANCELLED) != 0 {
+        if head.is_shell() {
             return None;
         }
         let age = now.age(head.queued.load(Ordering::Relaxed));
-        Some(Self { id: head.id, level: head.level, age, worker })
+        let label = task.label().map(String::from);
+        Some(Self { id: head.id, level: head.level, age, worker, label })
     }
 }

@@ -3,19 +3,20 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
-use super::call::Call;
-use super::detached::{Detached, Last};
-use super::error::{JoinError, Panic};
-use super::handle::Joiner;
+use super::call::{Call, Last};
+use super::detached::Detached;
+use super::error::Panic;
 use super::head::{Run, state};
-use super::joint::Join;
 use super::pool::Pool;
+use super::rest::Wait;
+use super::scoped::{ScopedHandle, ScopedSpawner};
 use super::shared::Mode;
 use super::spawner::{Spawn, Spawner};
 use super::worker::{self, run_here, with_worker_of};
@@ -23,13 +24,16 @@ use crate::primitive::{
     AtomicBool, AtomicU32, AtomicU64, Ordering, TrackedCell, constant_thread_local,
 };
 use crate::wait::parker::{Backoff, Parker, Sleeping};
+use crate::wait::wake::settle_debts_caught;
 
 /// Tasks that may borrow what is there when [`Pool::scope`] is called: that returns only when all of
 /// them have finished.
+#[doc(alias = "StructuredTaskScope")]
+#[doc(alias = "Parallel.Invoke")]
 pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env Pool,
     level: AtomicU32,
-    crowd: Crowd,
+    pub(super) crowd: Crowd,
     /// The thread that called, by its mark.
     owner: usize,
     /// How many tasks that thread may still start for which it has counted in advance. Only that thread
@@ -59,7 +63,7 @@ fn thread_mark() -> usize {
 /// The owner counts as one until it sleeps. As long as it does, those who leave touch nothing after they
 /// have counted themselves out, so the owner may go when it alone is left. Once it sleeps, the last
 /// one who leaves takes the owner's parker, says so by `released`, and wakes it.
-struct Crowd {
+pub(super) struct Crowd {
     present: AtomicU64,
     released: AtomicBool,
     /// Written by the owner before it counts itself out; read by the last.
@@ -69,7 +73,9 @@ struct Crowd {
     /// The first panic of a task without a handle.
     panic: Mutex<Option<Panic>>,
     /// How many tasks with handles have panicked, of which nobody was told.
-    untold: AtomicU64,
+    pub(super) untold: AtomicU64,
+    /// How many tasks without handles a pool that was shut down has not run.
+    refused: AtomicU64,
 }
 
 // SAFETY: the sleeper is reached by one at a time, as it says.
@@ -84,6 +90,7 @@ impl Crowd {
             optional: Mutex::new(Some(Vec::new())),
             panic: Mutex::new(None),
             untold: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -115,19 +122,33 @@ impl Crowd {
         if self.present.fetch_sub(1, Ordering::AcqRel) == 1 {
             return;
         }
+        if let Some(panic) = settle_debts_caught() {
+            self.keep_panic(Panic::new(panic));
+        }
         let _sleeping = Sleeping::now();
         while !self.released.load(Ordering::Acquire) {
             parker.park(None);
         }
     }
 
-    fn keep_panic(&self, panic: Panic) {
+    pub(super) fn keep_panic(&self, panic: Panic) {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
     }
 }
 
+/// Tasks of a scope may borrow while this is there. Whatever unwound past it would end what they borrow,
+/// so the process ends instead, as with [`std::thread::scope`].
+struct Lends;
+
+impl Drop for Lends {
+    fn drop(&mut self) {
+        eprintln!("a panic would have ended a scope before its tasks: aborting");
+        std::process::abort();
+    }
+}
+
 /// Counts a task out of its crowd when dropped, which is the last that is done for it.
-struct Ticket(NonNull<Crowd>);
+pub(super) struct Ticket(NonNull<Crowd>);
 
 // SAFETY: it leads to a crowd, which may be shared, and is alive until this is dropped.
 unsafe impl Send for Ticket {}
@@ -156,7 +177,19 @@ impl Last for Ticket {
         // SAFETY: the owner waits for this.
         unsafe { self.0.as_ref() }.keep_panic(Panic::new(panic));
     }
+
+    fn keep_cancelled(&self, how: u32) {
+        if how & state::SHUT_DOWN != 0 {
+            // SAFETY: the owner waits for this.
+            unsafe { self.0.as_ref() }.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
+
+/// The ticket of a task that need not run.
+struct Optional(#[expect(dead_code, reason = "it is dropped")] Ticket);
+
+impl Last for Optional {}
 
 impl Pool {
     /// Calls `work` with a scope in which it can start tasks that borrow, and waits for them.
@@ -174,11 +207,13 @@ impl Pool {
     /// ```
     ///
     /// Called by one of the pool's workers, it runs those tasks of the scope that nobody else has begun,
-    /// and nothing else; if all are under way, the worker sleeps, and a spare thread takes its place.
+    /// and nothing else; if all are under way, the worker sleeps, and
+    /// [another thread](super::Builder::stand_ins) takes its place.
     ///
     /// # Panics
     /// With the panic of `work`, or of a task that was started without a handle, or because of a task
-    /// that panicked and was not joined; after all have finished.
+    /// that panicked and was not joined, or of one without a handle that was never begun because the pool
+    /// was shut down; after all have finished.
     pub fn scope<'env, R>(
         &'env self,
         work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -193,13 +228,18 @@ impl Pool {
             env: PhantomData,
         };
         let result = catch_unwind(AssertUnwindSafe(|| work(&scope)));
+        let lends = Lends;
         scope.wait();
+        std::mem::forget(lends);
         let panic = scope.crowd.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (result, panic) {
             (Err(panic), _) => resume_unwind(panic),
             (Ok(_), Some(panic)) => panic.resume(),
             (Ok(_), None) if scope.crowd.untold.load(Ordering::Relaxed) > 0 => {
                 panic!("a task of the scope panicked, and was not joined")
+            }
+            (Ok(_), None) if scope.crowd.refused.load(Ordering::Relaxed) > 0 => {
+                panic!("a task of the scope was never begun: the pool was shut down")
             }
             (Ok(result), None) => result,
         }
@@ -224,28 +264,55 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
         F: FnOnce() -> T + Send + 'scope,
     {
-        let untold = &self.crowd.untold;
-        let work = move || {
-            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-                untold.fetch_add(1, Ordering::Relaxed);
-                resume_unwind(panic)
-            })
-        };
-        let spawner = self.spawner();
-        let task = Arc::new(Call::new(spawner.how(), 0, work, self.ticket()));
-        // SAFETY: the task's own count keeps the scope until all of the work is gone.
-        spawner.enqueue(unsafe { outlive(Arc::clone(&task) as Arc<dyn Run + 'scope>) });
-        let joiner = Joiner::new(task as Arc<dyn Join<T> + 'scope>);
-        ScopedHandle { joiner, untold }
+        self.start().spawn(work)
     }
 
-    /// Starts a task without a handle.
+    /// Starts a task without a handle. If the pool is shut down and does not begin it, the scope panics
+    /// at its end.
     #[inline]
     pub fn execute(&'scope self, work: impl FnOnce() + Send + 'scope) {
         let spawner = self.spawner();
         let task = Arc::new(Detached::new(spawner.how(), work, self.ticket()));
         // SAFETY: the task's own count keeps the scope until all of the work is gone.
         spawner.enqueue(unsafe { outlive(task) });
+    }
+
+    /// Starts a task that polls `future` whenever it is woken.
+    ///
+    /// ```
+    /// use semaforo::Event;
+    /// use semaforo::tasks::Pool;
+    ///
+    /// let (event, word) = (Event::new(), String::from("tea"));
+    /// let length = Pool::global().scope(|scope| {
+    ///     let length = scope.spawn_future(async {
+    ///         event.happened().await;
+    ///         word.len()
+    ///     });
+    ///     scope.execute(|| event.set());
+    ///     length.wait().unwrap()
+    /// });
+    /// assert_eq!(length, 3);
+    /// ```
+    pub fn spawn_future<F>(&'scope self, future: F) -> ScopedHandle<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        self.start().spawn_future(future)
+    }
+
+    /// How a task is to be started: see [`ScopedSpawner`].
+    pub fn start(&'scope self) -> ScopedSpawner<'scope, 'env> {
+        ScopedSpawner { scope: self, spawner: self.spawner() }
+    }
+
+    /// Starts tasks at this level; smaller ones come first.
+    ///
+    /// # Panics
+    /// If the pool has no such level.
+    pub fn at(&'scope self, level: u32) -> ScopedSpawner<'scope, 'env> {
+        self.start().at(level)
     }
 
     /// Starts a task without a handle, which is not begun any more after [`withdraw`](Self::withdraw).
@@ -258,7 +325,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let task = {
             let mut optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(optional) = &mut *optional else { return false };
-            let task = Call::new(spawner.how(), state::DETACHED, work, self.ticket());
+            let last = Optional(self.ticket());
+            let task = Call::new(spawner.how(), state::DETACHED, work, last);
             // SAFETY: the task's own count keeps the scope until all of the work is gone.
             let task = unsafe { outlive(Arc::new(task)) };
             optional.push(Arc::clone(&task));
@@ -281,9 +349,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # Panics
     /// If the pool has no such level.
     pub fn set_level(&self, level: u32) {
+        self.expect_level(level);
+        self.level.store(level, Ordering::Relaxed);
+    }
+
+    pub(super) fn expect_level(&self, level: u32) {
         let levels = self.pool.levels();
         assert!(level < levels, "there is no level {level}: the pool has {levels}, counted from 0");
-        self.level.store(level, Ordering::Relaxed);
     }
 
     /// The pool that the tasks run on.
@@ -293,7 +365,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     #[inline]
-    fn spawner(&self) -> Spawner<'_, Pool> {
+    fn spawner(&self) -> Spawner<'env, Pool> {
         self.pool.start().at(self.level.load(Ordering::Relaxed)).in_group(self.group())
     }
 
@@ -303,7 +375,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     #[inline]
-    fn ticket(&self) -> Ticket {
+    pub(super) fn ticket(&self) -> Ticket {
         if self.owner == thread_mark() {
             // SAFETY: this is the owner's thread.
             self.credit.look_mut(|credit| unsafe {
@@ -338,6 +410,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let mut backoff = Backoff::new();
         while !crowd.is_alone() {
             if backoff.is_spent() {
+                let _waits = worker::WaitsForTasks::of(self.pool.shared().address());
                 return crowd.sleep();
             }
             backoff.wait();
@@ -350,7 +423,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let task = with_worker_of(pool, |worker| {
             let (local, shared, group) = (&worker.local, &worker.shared, self.group());
             let at_hand = local.pop_of_group(group).or_else(|| shared.levels.pop_of_group(group));
-            if at_hand.is_some() || shared.mode == Mode::Strict || shared.rest.can_replace() {
+            let replaced = || shared.rest.can_replace(Wait::Tasks);
+            if at_hand.is_some() || shared.mode == Mode::Strict || replaced() {
                 return at_hand;
             }
             // Nobody would run those that are hidden behind others.
@@ -365,7 +439,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 /// # Safety
 /// Nobody uses what the task has borrowed after that ends.
 #[inline]
-unsafe fn outlive<'scope>(task: Arc<dyn Run + 'scope>) -> Arc<dyn Run> {
+pub(super) unsafe fn outlive<'scope>(task: Arc<dyn Run + 'scope>) -> Arc<dyn Run> {
     // SAFETY: passed on from the caller; only the lifetime changes.
     unsafe { std::mem::transmute::<Arc<dyn Run + 'scope>, Arc<dyn Run>>(task) }
 }
@@ -374,48 +448,5 @@ impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tasks = self.crowd.present.load(Ordering::Relaxed).saturating_sub(1);
         f.debug_struct("Scope").field("pool", self.pool).field("unfinished", &tasks).finish()
-    }
-}
-
-/// A task of a [`Scope`], and its result. Dropping it detaches the task; the scope still waits.
-pub struct ScopedHandle<'scope, T> {
-    joiner: Joiner<'scope, T>,
-    untold: &'scope AtomicU64,
-}
-
-impl<T> ScopedHandle<'_, T> {
-    /// Blocks this thread until the task has finished.
-    ///
-    /// # Errors
-    /// If the task panicked, was cancelled, or was refused by a pool that is shut down.
-    pub fn wait(self) -> Result<T, JoinError> {
-        let outcome = self.joiner.wait();
-        if matches!(outcome, Err(JoinError::Panicked(_))) {
-            self.untold.fetch_sub(1, Ordering::Relaxed);
-        }
-        outcome
-    }
-
-    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
-    pub fn cancel(&self) -> bool {
-        self.joiner.task().cancel(0)
-    }
-
-    /// Whether the task has finished, or was cancelled.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joiner.head().is_finished()
-    }
-
-    /// The task's number.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.joiner.head().id
-    }
-}
-
-impl<T> fmt::Debug for ScopedHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.joiner.debug("ScopedHandle", f)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::head::{Run, state};
+use super::apart::Apart;
+use super::head::{Run, state, survive};
 use super::levels::Levels;
 use super::local::{Local, NONE};
 use super::metrics::{LevelMetrics, Metrics};
 use super::registry::Registry;
-use super::rest::{Rest, Woken};
+use super::rest::{Rest, Wait, Woken};
 use super::scheduler::Scheduled;
 use super::ticks::CLOCK;
 use super::worker::{self, Worker, with_worker_of};
@@ -16,6 +17,8 @@ use crate::primitive::{AtomicU32, Ordering, ThreadBuilder, fence};
 use crate::synchronizer::Synchronizer;
 
 /// In which order a pool's workers pick tasks.
+#[doc(alias = "PriorityBlockingQueue")]
+#[doc(alias = "work stealing")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// A task that is started inside a task goes to its worker's own queue, from which that takes the
@@ -32,10 +35,11 @@ pub enum Mode {
     /// A worker never begins a task while a more urgent one is waiting, whose start was complete before
     /// the worker looked; within a level tasks begin in the order in which they were started.
     ///
-    /// That holds also for tasks that a worker waits for: a spare thread takes its place meanwhile. So with
-    /// more waits inside one another than there are [spare threads](super::Builder::spares), all
-    /// wait for ever; and a task that blocks, in a way that the pool cannot see, on something that such
-    /// a waiter holds can do the same.
+    /// That holds also for tasks that a worker waits for: another thread takes its place meanwhile. So with
+    /// more waits inside one another than there are [stand-ins](super::Builder::stand_ins), all wait for
+    /// ever; and so they do if tasks that come first wait for something that such a waiter holds, with
+    /// fewer [spare threads](super::Builder::spares) than such tasks.
+    #[doc(alias = "PriorityTaskScheduler")]
     Strict,
 }
 
@@ -66,6 +70,7 @@ pub(crate) struct Shared {
     used: AtomicU32,
     /// How many tasks are on threads of their own.
     long_running: AtomicU32,
+    apart: Apart,
     pub(crate) futures: Registry,
     /// Opens when the last thread ends.
     pub(crate) gone: Synchronizer<Gate>,
@@ -74,6 +79,7 @@ pub(crate) struct Shared {
 /// What a pool is made of.
 pub(crate) struct Plan {
     pub(crate) threads: usize,
+    pub(crate) stand_ins: usize,
     pub(crate) spares: usize,
     pub(crate) levels: u32,
     pub(crate) normal: u32,
@@ -84,8 +90,8 @@ pub(crate) struct Plan {
 
 impl Shared {
     pub(crate) fn new(plan: Plan) -> Arc<Self> {
-        let Plan { threads, spares, levels, normal, mode, aging, name } = plan;
-        let locals: Box<[_]> = (0..threads + spares).map(|_| OnceLock::new()).collect();
+        let Plan { threads, stand_ins, spares, levels, normal, mode, aging, name } = plan;
+        let locals: Box<[_]> = (0..threads + stand_ins + spares).map(|_| OnceLock::new()).collect();
         for local in &locals[..threads] {
             let _ = local.set(Arc::new(Local::new(levels)));
         }
@@ -96,11 +102,12 @@ impl Shared {
             normal,
             threads,
             name,
-            rest: Rest::new(threads, spares),
+            rest: Rest::new(threads, stand_ins, spares),
             phase: AtomicU32::new(phase::OPEN),
             locals,
             used: AtomicU32::new(threads as u32),
             long_running: AtomicU32::new(0),
+            apart: Apart::default(),
             futures: Registry::new(),
             gone: Synchronizer::new(Gate, 0),
         })
@@ -207,8 +214,9 @@ impl Shared {
         !self.levels.is_empty() || self.locals().any(|local| local.smallest() != NONE)
     }
 
-    /// Runs a task on a thread of its own.
+    /// Runs a task on a thread of its own, which a future keeps between its polls.
     fn run_apart(self: &Arc<Self>, task: Arc<dyn Run>) {
+        let Some(task) = self.apart.wake(task) else { return };
         self.rest.enter();
         self.long_running.fetch_add(1, Ordering::SeqCst);
         if matches!(self.phase(), phase::CANCELLING | phase::ENDED) {
@@ -220,7 +228,7 @@ impl Shared {
         let apart = Arc::clone(&task);
         let body = move || {
             worker::be_apart_for(shared.address());
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apart.run()));
+            shared.apart.run(apart, shared.address());
             shared.end_apart();
         };
         if ThreadBuilder::new().name(name).spawn(body).is_err() {
@@ -274,9 +282,7 @@ impl Shared {
         }
         if cancels {
             self.cancel_queued();
-            self.futures.all().iter().filter_map(Weak::upgrade).for_each(|task| {
-                task.cancel(state::SHUT_DOWN);
-            });
+            self.futures.all().iter().filter_map(Weak::upgrade).for_each(cancel);
         }
         self.look_after_end();
     }
@@ -301,6 +307,15 @@ impl Shared {
             self.cancel_queued();
             self.rest.take_all().into_iter().for_each(std::task::Wake::wake);
         }
+    }
+
+    /// A future has ended, or is gone.
+    pub(crate) fn dismiss(self: &Arc<Self>, number: u64) {
+        self.futures.remove(number);
+        if self.long_running.load(Ordering::Relaxed) > 0 {
+            self.apart.look_after_end();
+        }
+        self.look_after_end();
     }
 
     fn is_drained(&self) -> bool {
@@ -335,19 +350,24 @@ impl Shared {
             threads,
             sleeping,
             spares,
+            waiting: 0,
+            joining: 0,
             steals: 0,
             run_by_waiters: 0,
         };
+        let tick = CLOCK.tick_length();
         for (level, of_level) in (0..).zip(&mut metrics.levels) {
             of_level.queued = self.levels.len(level);
             for local in self.locals() {
                 of_level.queued += local.len(level);
-                local.counters.add_to(level, of_level);
+                local.counters.add_to(level, tick, of_level);
             }
         }
         for local in self.locals() {
             metrics.running += local.counters.busy.get() as usize;
             metrics.steals += local.counters.steals.get();
+            metrics.waiting += usize::from(local.counters.waits_for(Wait::Other));
+            metrics.joining += usize::from(local.counters.waits_for(Wait::Tasks));
             metrics.run_by_waiters += local.counters.run_here.get();
         }
         metrics
@@ -356,7 +376,5 @@ impl Shared {
 
 /// Cancels a task because its pool ends.
 fn cancel(task: Arc<dyn Run>) {
-    let cancelled = || task.cancel(state::SHUT_DOWN);
-    // Only a destructor or a waker can panic here; the hook has said so.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(cancelled));
+    survive(move || task.cancel(state::SHUT_DOWN));
 }

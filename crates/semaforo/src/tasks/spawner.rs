@@ -4,12 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::call::{Call, Heeding, Work};
-use super::detached::{Detached, Last};
+use super::call::Call;
+use super::detached::Detached;
 use super::future::Polled;
 use super::handle::Handle;
-use super::head::{Run, Start, state};
-use super::joint::Join;
+use super::head::{Label, Run, Start, state};
 use super::scheduler::{Runnable, Scheduler};
 use crate::wait::cancel::CancelToken;
 
@@ -103,8 +102,9 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     /// Starts tasks by this scheduler, as it does normally.
     #[inline]
     pub fn on(scheduler: &'s S) -> Self {
-        let (level, pool) = (scheduler.normal_level(), scheduler.pool());
-        Self { scheduler, start: Start { level, pool, ..Start::default() } }
+        let (level, pool) = (scheduler.normal_level(), scheduler.runs_on());
+        let state = if scheduler.pool() != 0 { state::ON_THE_SPOT } else { 0 };
+        Self { scheduler, start: Start { level, pool, state, ..Start::default() } }
     }
 
     /// At this level; smaller ones come first.
@@ -125,19 +125,51 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     #[inline]
     pub fn long_running(mut self) -> Self {
         self.start.state |= state::LONG_RUNNING;
-        // Nor on the thread of whoever waits for it.
-        self.start.pool = 0;
+        self.start.state &= !state::ON_THE_SPOT;
         self
     }
 
-    /// Not at all, if this token has fired when the task's turn comes. A future is not polled any more
-    /// either.
+    /// Until this token fires: when [`cancel`](crate::CancelSource::cancel) returns, the task has been
+    /// cancelled, as by [`Handle::cancel`], if it has not finished. If it had not begun it never does, and
+    /// what it had captured has been dropped; so has a future that was suspended, and whatever it waited
+    /// for goes to others. If it is running, that goes on undisturbed (it can ask the token), but its
+    /// result is dropped. Whoever joins is answered in each case.
+    ///
+    /// With several tokens, the first that fires counts; `None` is no token.
+    ///
+    /// ```
+    /// use semaforo::CancelSource;
+    /// use semaforo::tasks::{JoinError, Pool, Spawn};
+    ///
+    /// let (pool, stop) = (Pool::new(), CancelSource::new());
+    /// let never = pool.start().cancel_on(&stop.token()).spawn_future(std::future::pending::<()>());
+    /// stop.cancel();
+    /// assert!(never.is_finished());
+    /// assert!(matches!(never.wait(), Err(JoinError::Cancelled)));
+    /// ```
+    #[doc(alias = "CancellationToken")]
     #[inline]
-    pub fn cancel_on(mut self, token: &CancelToken) -> Self {
+    pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
+        let Some(token) = token.into() else { return self };
         self.start.token = Some(match self.start.token.take() {
             None => token.clone(),
             Some(other) => CancelToken::any([&other, token]),
         });
+        self
+    }
+
+    /// With this name, which [`scheduled`](Scheduler::scheduled) shows.
+    ///
+    /// ```
+    /// use semaforo::tasks::{CurrentThread, Scheduler, Spawn};
+    ///
+    /// let here = CurrentThread::new();
+    /// let report = here.at(7).label("monthly report").spawn(|| ());
+    /// assert_eq!(here.scheduled()[0].label.as_deref(), Some("monthly report"));
+    /// # here.run_until(report).unwrap();
+    /// ```
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.start.label = Some(Label::new(label.into()));
         self
     }
 
@@ -158,8 +190,13 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         F: FnOnce() -> T + Send + 'static,
     {
         match &self.start.token {
-            None => self.spawn_work(work, ()),
-            Some(token) => self.spawn_work(Heeding { token: token.clone(), work }, ()),
+            None => Handle::new(self.started(Call::new(&self.start, 0, work, ()))),
+            Some(token) => {
+                // SAFETY: the work borrows nothing.
+                let task = unsafe { Call::with_token(&self.start, token, 0, work, ()) };
+                self.enqueue_unless_cancelled(&task);
+                Handle::new(task)
+            }
         }
     }
 
@@ -167,8 +204,17 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     #[inline]
     pub fn execute(&self, work: impl FnOnce() + Send + 'static) {
         match &self.start.token {
-            None => self.execute_work(work, ()),
-            Some(token) => self.execute_work(Heeding { token: token.clone(), work }, ()),
+            None if self.start.label.is_none() => {
+                // Whoever takes it from the queue is the only one who has it.
+                self.enqueue(Arc::new(Detached::new(&self.start, work, ())));
+            }
+            None => drop(self.started(Call::new(&self.start, state::DETACHED, work, ()))),
+            Some(token) => {
+                let state = state::DETACHED;
+                // SAFETY: the work borrows nothing.
+                let task = unsafe { Call::with_token(&self.start, token, state, work, ()) };
+                self.enqueue_unless_cancelled(&task);
+            }
         }
     }
 
@@ -179,30 +225,32 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         F::Output: Send + 'static,
         S: Clone + 'static,
     {
+        Handle::new(self.start_future(future))
+    }
+
+    pub(crate) fn start_future<F>(&self, future: F) -> Arc<Polled<F, S>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+        S: Clone + 'static,
+    {
         let task = Polled::new(&self.start, 0, future, self.scheduler.kept_by_a_task());
-        self.enqueue(Arc::clone(&task) as Arc<dyn Run>);
-        Handle::new(task)
+        self.enqueue_unless_cancelled(&task);
+        task
     }
 
     #[inline]
-    pub(crate) fn spawn_work<W, X>(&self, work: W, last: X) -> Handle<W::Output>
-    where
-        W: Work + Send + 'static,
-        W::Output: Send + 'static,
-        X: Send + 'static,
-    {
-        let task = Arc::new(Call::new(&self.start, 0, work, last));
+    fn started<R: Run + 'static>(&self, task: R) -> Arc<R> {
+        let task = Arc::new(task);
         self.enqueue(Arc::clone(&task) as Arc<dyn Run>);
-        Handle::new(task as Arc<dyn Join<W::Output>>)
+        task
     }
 
-    #[inline]
-    pub(crate) fn execute_work<W, X>(&self, work: W, last: X)
-    where
-        W: Work<Output = ()> + Send + 'static,
-        X: Last + Send + 'static,
-    {
-        self.enqueue(Arc::new(Detached::new(&self.start, work, last)));
+    /// Enqueues a task whose token may have fired already.
+    fn enqueue_unless_cancelled<R: Run + 'static>(&self, task: &Arc<R>) {
+        if !task.head().is_finished() {
+            self.enqueue(Arc::clone(task) as Arc<dyn Run>);
+        }
     }
 
     /// Starts a task that calls `work`, even if the scheduler takes no new ones: for what is part of

@@ -11,11 +11,29 @@ use super::spawner::Spawn;
 
 /// Runs what is ready on the spot: in the thread that made it so.
 #[derive(Clone)]
-struct OnTheSpot;
+struct OnTheSpot {
+    /// The pool that runs all tasks which are waited for, by address; 0 if there is none.
+    pool: usize,
+}
+
+impl OnTheSpot {
+    fn for_all_of<T>(handles: &[Handle<T>]) -> Self {
+        Self::for_all_on(handles.iter().map(Handle::pool))
+    }
+
+    fn for_all_on(mut pools: impl Iterator<Item = usize>) -> Self {
+        let first = pools.next().unwrap_or(0);
+        Self { pool: if pools.all(|pool| pool == first) { first } else { 0 } }
+    }
+}
 
 impl Scheduler for OnTheSpot {
     fn enqueue(&self, runnable: Runnable) {
         runnable.run();
+    }
+
+    fn runs_on(&self) -> usize {
+        self.pool
     }
 }
 
@@ -31,12 +49,17 @@ impl Scheduler for OnTheSpot {
 /// assert_eq!(squares, [0, 1, 4, 9]);
 /// ```
 ///
-/// Dropping or cancelling it detaches the tasks.
+/// Dropping or cancelling it detaches the tasks. For tasks with different outputs there is
+/// [`when_all_of`].
+#[doc(alias = "Task.WhenAll")]
+#[doc(alias = "invokeAll")]
+#[doc(alias = "CompletableFuture.allOf")]
+#[doc(alias = "join_all")]
 pub fn when_all<T: Send + 'static>(
     handles: impl IntoIterator<Item = Handle<T>>,
 ) -> Handle<Vec<Result<T, JoinError>>> {
     let handles: Vec<_> = handles.into_iter().collect();
-    OnTheSpot.spawn_future(async move {
+    OnTheSpot::for_all_of(&handles).spawn_future(async move {
         let mut outcomes = Vec::with_capacity(handles.len());
         for handle in handles {
             outcomes.push(handle.await);
@@ -44,6 +67,61 @@ pub fn when_all<T: Send + 'static>(
         outcomes
     })
 }
+
+/// [`when_all`] for tasks with different outputs, as a tuple of two to eight handles.
+///
+/// ```
+/// use semaforo::tasks::{Pool, when_all_of};
+///
+/// let pool = Pool::new();
+/// let both = when_all_of((pool.spawn(|| 6 * 7), pool.spawn(|| "tea")));
+/// let (number, word) = both.wait().unwrap();
+/// assert_eq!((number.unwrap(), word.unwrap()), (42, "tea"));
+/// ```
+///
+/// Dropping or cancelling it detaches the tasks.
+#[doc(alias = "Task.WhenAll")]
+#[doc(alias = "join!")]
+pub fn when_all_of<H: HandleTuple>(handles: H) -> Handle<H::Outcomes> {
+    handles.when_all()
+}
+
+/// A tuple of two to eight [`Handle`]s, for [`when_all_of`].
+pub trait HandleTuple: sealed::Sealed {
+    /// The outcomes of the tasks.
+    type Outcomes;
+
+    #[doc(hidden)]
+    fn when_all(self) -> Handle<Self::Outcomes>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! handle_tuples {
+    ($($handle:ident)+ ; $next:ident $($more:ident)*) => {
+        handle_tuples!(@ $($handle)+ $next);
+        handle_tuples!($($handle)+ $next ; $($more)*);
+    };
+    ($($handle:ident)+ ;) => {};
+    (@ $($handle:ident)+) => {
+        impl<$($handle: Send + 'static),+> sealed::Sealed for ($(Handle<$handle>,)+) {}
+
+        impl<$($handle: Send + 'static),+> HandleTuple for ($(Handle<$handle>,)+) {
+            type Outcomes = ($(Result<$handle, JoinError>,)+);
+
+            #[allow(non_snake_case, reason = "each handle has the name of its type")]
+            fn when_all(self) -> Handle<Self::Outcomes> {
+                let ($($handle,)+) = self;
+                let pools = [$($handle.pool()),+].into_iter();
+                OnTheSpot::for_all_on(pools).spawn_future(async move { ($($handle.await,)+) })
+            }
+        }
+    };
+}
+
+handle_tuples!(A ; B C D E F G H);
 
 /// A handle for the first of these tasks that finishes: it yields which one that was, its outcome, and
 /// the handles of the others, in their order.
@@ -60,13 +138,17 @@ pub fn when_all<T: Send + 'static>(
 ///
 /// # Panics
 /// If there are no tasks: none of them could be the first.
+#[doc(alias = "Task.WhenAny")]
+#[doc(alias = "invokeAny")]
+#[doc(alias = "CompletableFuture.anyOf")]
+#[doc(alias = "select_all")]
 #[expect(clippy::type_complexity, reason = "it is said in words")]
 pub fn when_any<T: Send + 'static>(
     handles: impl IntoIterator<Item = Handle<T>>,
 ) -> Handle<(usize, Result<T, JoinError>, Vec<Handle<T>>)> {
     let mut handles: Vec<_> = handles.into_iter().collect();
     assert!(!handles.is_empty(), "when_any needs at least one task");
-    OnTheSpot.spawn_future(poll_fn(move |context| {
+    OnTheSpot::for_all_of(&handles).spawn_future(poll_fn(move |context| {
         for index in 0..handles.len() {
             if let Poll::Ready(outcome) = Pin::new(&mut handles[index]).poll(context) {
                 let mut others = std::mem::take(&mut handles);
@@ -90,6 +172,7 @@ pub fn when_any<T: Send + 'static>(
 /// });
 /// assert_eq!(polite.wait().unwrap(), 42);
 /// ```
+#[doc(alias = "Task.Yield")]
 pub fn yield_now() -> impl Future<Output = ()> + Send + Sync + Unpin {
     let mut yielded = false;
     poll_fn(move |context| {

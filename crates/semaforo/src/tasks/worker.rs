@@ -1,13 +1,13 @@
 //! The life of a worker: it picks tasks and runs them, searches, and sleeps.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::head::{Run, state};
+use super::head::{Run, state, survive};
 use super::local::{Local, NONE};
+use super::rest::Wait;
 use super::scope;
 use super::shared::{Mode, Shared};
 use super::ticks::ticks;
@@ -26,8 +26,10 @@ pub(crate) struct Worker {
     /// The scope whose tasks it has finished last, and how many of them have yet to be counted out there:
     /// not each of them should fetch a cache line that all others want too.
     departures: Cell<(usize, u64)>,
-    /// How many waits it is in, one in another, and whether it has left a place for a spare thread.
-    waits: Cell<(u32, bool)>,
+    /// How many waits it is in, one in another.
+    waits: Cell<u32>,
+    /// In which of them, counted from 1, it has left a place for a spare thread, and what that is for.
+    left_place: Cell<Option<(u32, Wait)>>,
 }
 
 constant_thread_local! {
@@ -48,6 +50,18 @@ const YIELDS: u32 = if MODELLED { 0 } else { 60 };
 /// How long a spare thread that nobody needs waits before it ends.
 const RETIREMENT: Duration = Duration::from_secs(1);
 
+/// A worker's thread forgets it when this is dropped, however its work has ended: what runs at the thread's
+/// end may wait.
+struct Works<'w>(&'w Worker);
+
+impl Drop for Works<'_> {
+    fn drop(&mut self) {
+        on_sleep(None);
+        CURRENT.with(|current| current.set(ptr::null()));
+        self.0.shared.leave();
+    }
+}
+
 /// What a worker does next.
 enum Next {
     Run(Arc<dyn Run>),
@@ -64,7 +78,8 @@ impl Worker {
             spare,
             picks: Cell::new(0),
             departures: Cell::new((0, 0)),
-            waits: Cell::new((0, false)),
+            waits: Cell::new(0),
+            left_place: Cell::new(None),
         }
     }
 
@@ -74,16 +89,14 @@ impl Worker {
         on_sleep(Some(|begins| {
             let worker = CURRENT.with(Cell::get);
             // SAFETY: set by the thread's own worker, which outlives everything that runs here.
-            unsafe { (*worker).wait_begins_or_ends(begins) };
+            unsafe { (*worker).wait_begins_or_ends(begins, Wait::Other) };
         }));
+        let _ends = Works(self);
         let mut searching = self.spare;
         while let Next::Run(task) = self.next(searching) {
             self.run(task);
             searching = false;
         }
-        on_sleep(None);
-        CURRENT.with(|current| current.set(ptr::null()));
-        self.shared.leave();
     }
 
     #[inline]
@@ -95,14 +108,13 @@ impl Worker {
         }
         counters.picked(head.level, head.queued.load(Ordering::Relaxed), ticks);
         if self.shared.is_cancelling() {
-            let _ = catch_unwind(AssertUnwindSafe(|| task.cancel(state::SHUT_DOWN)));
-            return;
+            return survive(move || task.cancel(state::SHUT_DOWN));
         }
         counters.busy.set(1);
-        // Only a destructor or a waker can panic here; the hook has said so.
-        let again = catch_unwind(AssertUnwindSafe(|| task.run_at(self.shared.address())));
+        let mut again = None;
+        survive(|| again = task.run_at(self.shared.address()));
         counters.busy.set(0);
-        if let Ok(Some(again)) = again {
+        if let Some(again) = again {
             self.shared.enqueue(again);
         }
     }
@@ -224,19 +236,24 @@ impl Worker {
         true
     }
 
+    /// Takes the task whose turn it is. A look that finds nothing is no pick, nor is one that finds
+    /// a shell.
     #[inline]
     fn find(&self) -> Option<Arc<dyn Run>> {
         let picks = self.picks.get().wrapping_add(1);
-        self.picks.set(picks);
         let shared = &*self.shared;
-        if shared.aging != 0 && picks % shared.aging == 0 {
-            if let Some(task) = self.pick_oldest_lower() {
+        let aged = shared.aging != 0 && picks % shared.aging == 0;
+        loop {
+            let task = aged.then(|| self.pick_oldest_lower()).flatten();
+            let task = task.or_else(|| match shared.mode {
+                Mode::Strict => shared.levels.pop(u32::MAX),
+                Mode::Stealing => self.pick(picks),
+            })?;
+            if !task.head().is_shell() {
+                self.picks.set(picks);
                 return Some(task);
             }
-        }
-        match shared.mode {
-            Mode::Strict => shared.levels.pop(u32::MAX),
-            Mode::Stealing => self.pick(picks),
+            survive(move || drop(task));
         }
     }
 
@@ -305,30 +322,64 @@ impl Worker {
         }
     }
 
-    /// Called before this thread sleeps in the middle of a task, and after.
+    /// Called before this thread waits in the middle of a task, and after.
     #[cold]
-    fn wait_begins_or_ends(&self, begins: bool) {
-        let rest = &self.shared.rest;
-        let (depth, replaced) = self.waits.get();
-        match (begins, depth) {
-            (true, 0) => {
-                self.settle_departures();
-                let replaced = rest.leave_place();
-                self.waits.set((1, replaced));
-                if replaced {
-                    self.shared.wake_if_needed();
-                }
-            }
-            (true, _) => self.waits.set((depth + 1, replaced)),
-            (false, 1) => {
-                self.waits.set((0, false));
-                if replaced {
-                    rest.take_place_back();
-                }
-            }
-            (false, _) => self.waits.set((depth - 1, replaced)),
+    fn wait_begins_or_ends(&self, begins: bool, wait: Wait) {
+        if begins {
+            self.wait_begins(wait);
+        } else {
+            self.wait_ends();
         }
     }
+
+    /// A wait inside another is for tasks, or makes no difference.
+    fn wait_begins(&self, wait: Wait) {
+        self.settle_departures();
+        let depth = self.waits.get() + 1;
+        self.waits.set(depth);
+        if depth == 1 || wait == Wait::Tasks {
+            self.local.counters.set_wait(Some(wait));
+        }
+        if self.left_place.get().is_none() && self.shared.rest.leave_place(wait) {
+            self.left_place.set(Some((depth, wait)));
+            self.shared.wake_if_needed();
+        }
+    }
+
+    fn wait_ends(&self) {
+        let depth = self.waits.get();
+        self.waits.set(depth - 1);
+        if depth == 1 {
+            self.local.counters.set_wait(None);
+        }
+        if let Some((_, wait)) = self.left_place.get().filter(|(left, _)| *left == depth) {
+            self.left_place.set(None);
+            self.shared.rest.take_place_back(wait);
+        }
+    }
+}
+
+/// This thread waits for tasks of a pool, until this is dropped.
+pub(crate) struct WaitsForTasks(usize);
+
+impl WaitsForTasks {
+    /// Of the pool with this address.
+    pub(crate) fn of(pool: usize) -> Self {
+        wait_for_tasks_of(pool, true);
+        Self(pool)
+    }
+}
+
+impl Drop for WaitsForTasks {
+    fn drop(&mut self) {
+        wait_for_tasks_of(self.0, false);
+    }
+}
+
+/// This thread begins to wait, or has waited, for tasks of the pool with this address. If it is a worker of
+/// that pool, another thread may take its place.
+pub(crate) fn wait_for_tasks_of(pool: usize, begins: bool) {
+    with_worker_of(pool, |worker| worker.wait_begins_or_ends(begins, Wait::Tasks));
 }
 
 /// The worker that this thread is, if it is one of the pool with this address.
@@ -384,6 +435,18 @@ pub(crate) fn settle_departures() {
     }
 }
 
+/// Cancels a task in the middle of something else: a scope that waits for it does not wait for that.
+pub(crate) fn cancel_here(task: &(impl Run + ?Sized)) -> bool {
+    struct Settles;
+    impl Drop for Settles {
+        fn drop(&mut self) {
+            settle_departures();
+        }
+    }
+    let _settles = Settles;
+    task.cancel(0)
+}
+
 /// Runs, in the middle of another task, one that this worker waits for.
 pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
     let current = CURRENT.with(Cell::get);
@@ -391,7 +454,7 @@ pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
         // SAFETY: as above.
         unsafe { &*current }.local.counters.run_here.increment();
     }
-    let _ = catch_unwind(AssertUnwindSafe(|| task.run()));
+    survive(move || task.run());
 }
 
 /// Runs, in the middle of another task, one that this worker waits for and that is still queued.
@@ -410,7 +473,8 @@ pub(crate) fn run_queued_here(task: Arc<dyn Run + '_>) {
 }
 
 /// Tells the pool that this thread, if it is a worker, is going to block in `wait`, in a way that
-/// the pool cannot see: a spare thread takes its place until `wait` returns.
+/// the pool cannot see. If the pool has [spare threads](super::Builder::spares), one of them takes its
+/// place until `wait` returns; in any case [`Metrics::waiting`](super::Metrics::waiting) counts it.
 ///
 /// Whatever waits for something of this crate (a lock, a queue, a task) need not be told; this is for
 /// files, sockets and other people's locks.
@@ -418,25 +482,27 @@ pub(crate) fn run_queued_here(task: Arc<dyn Run + '_>) {
 /// ```
 /// use semaforo::tasks::{self, Pool};
 ///
-/// let pool = Pool::builder().threads(1).build().unwrap();
+/// let pool = Pool::builder().threads(1).spares(1).build().unwrap();
 /// let (sender, receiver) = std::sync::mpsc::channel();
 /// let waits = pool.spawn(move || tasks::blocking(|| receiver.recv().unwrap()));
 /// pool.execute(move || sender.send(42).unwrap());
 /// assert_eq!(waits.wait().unwrap(), 42);
 /// ```
+#[doc(alias = "ManagedBlocker")]
+#[doc(alias = "spawn_blocking")]
 pub fn blocking<T>(wait: impl FnOnce() -> T) -> T {
     struct Ends(*const Worker);
     impl Drop for Ends {
         fn drop(&mut self) {
             // SAFETY: the thread's own worker outlives everything that runs here.
-            unsafe { (*self.0).wait_begins_or_ends(false) };
+            unsafe { (*self.0).wait_begins_or_ends(false, Wait::Other) };
         }
     }
     let current = CURRENT.with(Cell::get);
     let _ends = (!current.is_null()).then(|| {
         // SAFETY: as above.
         let worker = unsafe { &*current };
-        worker.wait_begins_or_ends(true);
+        worker.wait_begins_or_ends(true, Wait::Other);
         Ends(current)
     });
     wait()

@@ -86,6 +86,9 @@ impl Bounds {
     }
 
     pub(crate) fn add_token(&mut self, token: &CancelToken) {
+        if !token.fires() {
+            return;
+        }
         let [first, second] = &mut *self.tokens;
         match (first.get_mut(), second.get_mut()) {
             (None, _) => first.set(Some(token.clone())),
@@ -183,6 +186,25 @@ impl Bounds {
         if bounds.is_registered() {
             // SAFETY: passed on from the caller.
             unsafe { Self::unregister_now(this) };
+        }
+    }
+
+    /// Makes the bounds what they were before a request registered, which could not be queued. What
+    /// was due then stays due.
+    ///
+    /// # Safety
+    /// As [`unregister`](Self::unregister); and the request is in no queue.
+    pub(crate) unsafe fn unqueue(this: NonNull<Self>, due: Due) {
+        let at = match due {
+            Due::Never => u64::MAX,
+            Due::Now => 0,
+            Due::At(at) => at,
+        };
+        // SAFETY: passed on from the caller. Afterwards the owner is alone.
+        unsafe {
+            Self::unregister(this);
+            this.as_ref().entry.set_aside(NO_LIMIT);
+            this.as_ref().stage.look_mut(|stage| *stage = Stage::Before(at));
         }
     }
 

@@ -5,16 +5,21 @@ use std::fmt;
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::bounds::Bounds;
+use super::parker::{Backoff, Sleeping};
 use super::request::Request;
+use super::slots::Slots;
 use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
 use super::waiter::standing;
-use super::wake::{Wakes, resume};
+use super::wake::{Wakes, first, resume};
 use crate::policy::{Gate, Opening};
-use crate::primitive::{AtomicBool, Mutex, Ordering, now};
+use crate::primitive::{
+    AtomicBool, Mutex, MutexGuard, Ordering, constant_unless_modelled, global, made_when_needed,
+    now,
+};
 use crate::synchronizer::{Passing, Synchronizer};
 
 /// The side of a cancellation that fires.
@@ -32,15 +37,32 @@ use crate::synchronizer::{Passing, Synchronizer};
 /// assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
 /// assert_eq!(stop.token().reason().as_deref(), Some("shutting down"));
 /// ```
-#[derive(Clone)]
+///
+/// It can be a `static`, which allocates nothing until it is used:
+///
+/// ```
+/// static SHUTDOWN: semaforo::CancelSource = semaforo::CancelSource::new();
+///
+/// let token = SHUTDOWN.token();
+/// SHUTDOWN.cancel();
+/// assert!(token.is_cancelled());
+/// ```
+#[doc(alias = "CancellationTokenSource")]
+#[doc(alias = "AbortController")]
+#[doc(alias = "stop_source")]
 pub struct CancelSource {
-    token: CancelToken,
+    /// Made when it is first needed.
+    token: OnceLock<CancelToken>,
 }
 
 /// The side of a cancellation that is watched. Cloning it is cheap; asking it costs one load.
 ///
 /// Pass it to [`cancel_on`](Request::cancel_on), ask it with [`is_cancelled`](Self::is_cancelled)
 /// in a loop, or wait for it with [`cancelled`](Self::cancelled).
+#[doc(alias = "CancellationToken")]
+#[doc(alias = "AbortSignal")]
+#[doc(alias = "stop_token")]
+#[doc(alias = "ctx.Done")]
 #[derive(Clone)]
 pub struct CancelToken {
     state: Arc<TokenState>,
@@ -55,6 +77,8 @@ pub(crate) struct TokenState {
     /// First, because the timer finds the token through it.
     entry: Entry,
     fired: AtomicBool,
+    /// It may fire at all: it has a source, or had one.
+    fires: bool,
     /// Those who wait for the token itself.
     gate: Synchronizer<Gate>,
     registry: Mutex<Registry>,
@@ -67,6 +91,8 @@ pub(crate) struct TokenState {
 struct Registry {
     /// The oldest of the requests that this token can end, in a ring.
     oldest: Option<NonNull<Bounds>>,
+    /// What was started with this token; gone once that has fired.
+    told: Slots<Weak<dyn OnCancel>>,
     /// Counted, so that a chain holds when its middle is dropped.
     parents: Vec<Arc<TokenState>>,
     /// By address.
@@ -81,6 +107,16 @@ struct Registry {
 unsafe impl Send for TokenState {}
 // SAFETY: as above.
 unsafe impl Sync for TokenState {}
+
+/// Something that is told when a token fires: a task that was started with it.
+///
+/// It is told once, without any lock held, after the token says that it has fired and before
+/// [`cancel`](CancelSource::cancel) returns; before the requests that wait with the token are ended, so
+/// that a task which waits with its own token does not get to see that. A panic reaches whoever fired,
+/// after all others have been told.
+pub(crate) trait OnCancel: Send + Sync {
+    fn cancelled(&self);
+}
 
 /// A request's neighbours in a token's ring, both absent while it is not in one. Belongs to the
 /// token's lock.
@@ -132,11 +168,17 @@ impl Registry {
     }
 }
 
+global! {
+    /// What all tokens share that never fire.
+    pub(crate) static NEVER: OnceLock<CancelToken> = OnceLock::new();
+}
+
 impl TokenState {
-    fn new() -> Arc<Self> {
+    fn new(fires: bool) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             entry: Entry::new(Kind::Token),
             fired: AtomicBool::new(false),
+            fires,
             gate: Synchronizer::new(Gate, 0),
             registry: Mutex::new(Registry::default()),
             me: me.clone(),
@@ -149,8 +191,12 @@ impl TokenState {
         self.me.upgrade()
     }
 
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with_registry<R>(&self, change: impl FnOnce(&mut Registry) -> R) -> R {
-        change(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.registry())
     }
 
     fn address(&self) -> usize {
@@ -176,20 +222,24 @@ impl TokenState {
         let mut panic = None;
         let mut firing: Vec<Arc<Self>> = self.me.upgrade().into_iter().collect();
         while let Some(token) = firing.pop() {
-            let first = token.with_registry(|registry| {
+            let told = token.with_registry(|registry| {
                 if token.fired.swap(true, Ordering::AcqRel) {
-                    return false;
+                    return None;
                 }
                 registry.reason.clone_from(&reason);
                 let children = std::mem::take(&mut registry.children);
                 firing.extend(children.values().filter_map(Weak::upgrade));
-                true
+                Some(std::mem::take(&mut registry.told))
             });
-            if first {
+            if let Some(told) = told {
+                for task in told.into_iter().filter_map(|task| task.upgrade()) {
+                    let cancelled = catch_unwind(AssertUnwindSafe(move || task.cancelled()));
+                    panic = first(panic, cancelled.err());
+                }
                 let opened = catch_unwind(AssertUnwindSafe(|| token.gate.release(Opening::Open)));
-                panic = panic.or(opened.err());
+                panic = first(panic, opened.err());
                 while let Some(mut wakes) = token.end_oldest() {
-                    panic = panic.or(wakes.take_panic());
+                    panic = first(panic, wakes.take_panic());
                 }
             }
         }
@@ -200,23 +250,38 @@ impl TokenState {
 
     /// Ends one of the requests that wait with this token. What is left in the wake-ups is a panic.
     fn end_oldest(&self) -> Option<Wakes> {
+        let mut backoff = Backoff::new();
         let mut wakes = Wakes::new();
-        let object = self.with_registry(|registry| {
-            while let Some(bounds) = registry.oldest {
-                // SAFETY: what is in the ring is alive until it is taken out, for which its owner
-                // needs the lock held here.
-                unsafe {
-                    registry.remove(bounds);
-                    if let Some(object) = bounds.as_ref().object() {
-                        object.end(bounds, standing::CANCELLED, &mut wakes);
-                        return Some(object);
-                    }
+        let mut sleeping = None;
+        loop {
+            let mut registry = Some(self.registry());
+            let bounds = registry.as_ref()?.oldest?;
+            // SAFETY: what is in the ring is alive until it is taken out, for which its owner needs
+            // the lock held here.
+            let (object, ended) = unsafe {
+                let object = bounds.as_ref().object();
+                let object = object.expect("what is in the ring is registered");
+                registry.as_mut()?.remove(bounds);
+                let ended = object.end(bounds, standing::CANCELLED, &mut wakes, &mut || {
+                    registry.take();
+                });
+                if let (false, Some(registry)) = (ended, &mut registry) {
+                    // The others come first now.
+                    registry.push(bounds);
                 }
+                (object, ended)
+            };
+            drop(registry);
+            if ended {
+                drop(sleeping);
+                object.finish(&mut wakes);
+                return Some(wakes);
             }
-            None
-        })?;
-        object.finish(&mut wakes);
-        Some(wakes)
+            // The object is locked for longer than a moment; others may use the token meanwhile, and
+            // if this is the timer's thread, another takes its place.
+            sleeping.get_or_insert_with(Sleeping::now);
+            backoff.wait();
+        }
     }
 }
 
@@ -237,26 +302,35 @@ impl Drop for TokenState {
 }
 
 impl CancelSource {
-    /// A source that has not fired.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { token: CancelToken { state: TokenState::new() } }
+    constant_unless_modelled! {
+        /// A source that has not fired.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { token: made_when_needed!(CancelToken { state: TokenState::new(true) }) }
+        }
     }
 
     /// The token to hand out.
     #[must_use]
     pub fn token(&self) -> CancelToken {
-        self.token.clone()
+        self.own().clone()
+    }
+
+    fn own(&self) -> &CancelToken {
+        self.token.get_or_init(|| CancelToken { state: TokenState::new(true) })
     }
 
     /// Fires: every request that waits with one of this source's tokens, or of its children's, has
-    /// left its queue, and its followers have been let through, when this returns. Firing again
-    /// does nothing, and does not wait for the first.
+    /// left its queue, and its followers have been let through, when this returns; and every task that
+    /// was [started with one](crate::tasks::Spawner::cancel_on) is cancelled. Firing again does nothing,
+    /// and does not wait for the first.
     ///
     /// # Panics
-    /// With the panic of a waker, after everyone else has been woken.
+    /// With the panic of a waker, or of what a task had captured and is dropped here, after everyone
+    /// else has been woken and everything else has been dropped.
+    #[doc(alias = "Thread.Interrupt")]
     pub fn cancel(&self) {
-        self.token.state.fire(None);
+        self.own().state.fire(None);
     }
 
     /// [`cancel`](Self::cancel), with a reason for [`CancelToken::reason`].
@@ -264,17 +338,20 @@ impl CancelSource {
     /// # Panics
     /// As `cancel`.
     pub fn cancel_because(&self, reason: impl Into<Arc<str>>) {
-        self.token.state.fire(Some(reason.into()));
+        self.own().state.fire(Some(reason.into()));
     }
 
     /// Fires after this time, unless it has fired, or all its tokens are gone, by then. Asking
     /// again replaces the time.
     ///
-    /// It fires on the timer's thread, which also runs the wakers of tasks that time out there: a
-    /// waker that blocks must not wait for such a token. (It may wait with a limit.)
+    /// It fires on the timer's thread, which also runs the wakers of tasks that time out there. A
+    /// waker that blocks on one of this library's objects holds up no other limit; one that blocks by
+    /// other means does, for as long as it blocks. What the tasks that it cancels had captured is dropped
+    /// there, too.
+    #[doc(alias = "CancelAfter")]
     pub fn cancel_after(&self, delay: Duration) {
         let at = nanoseconds(now()).saturating_add(saturating_nanoseconds(delay));
-        let state = &self.token.state;
+        let state = &self.own().state;
         let entry = NonNull::from(&**state).cast();
         // The timer's lock is never taken under the registry's: `timed` is set first, and an entry
         // may be removed that was never inserted.
@@ -287,7 +364,14 @@ impl CancelSource {
     /// Whether it has fired.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.token.is_cancelled()
+        self.token.get().is_some_and(CancelToken::is_cancelled)
+    }
+}
+
+/// Fires what the other fires.
+impl Clone for CancelSource {
+    fn clone(&self) -> Self {
+        Self { token: self.token().into() }
     }
 }
 
@@ -297,9 +381,38 @@ impl Default for CancelSource {
     }
 }
 
+/// One that [never](CancelToken::never) fires.
+impl Default for CancelToken {
+    fn default() -> Self {
+        Self::never()
+    }
+}
+
 impl CancelToken {
+    /// A token that never fires, for whoever has to pass one. All of them are the same, and what waits
+    /// with it is not even registered.
+    ///
+    /// ```
+    /// use semaforo::{CancelToken, Semaphore};
+    ///
+    /// let free = Semaphore::new(1);
+    /// let permit = free.acquire(1).cancel_on(&CancelToken::never()).wait().unwrap();
+    /// assert!(!CancelToken::never().is_cancelled());
+    /// ```
+    #[doc(alias = "CancellationToken.None")]
+    #[must_use]
+    pub fn never() -> Self {
+        NEVER.get_or_init(|| Self { state: TokenState::new(false) }).clone()
+    }
+
+    /// Whether it may fire at all.
+    pub(crate) fn fires(&self) -> bool {
+        self.state.fires
+    }
+
     /// Whether the source has fired. One load.
     #[must_use]
+    #[doc(alias = "IsCancellationRequested")]
     pub fn is_cancelled(&self) -> bool {
         self.state.has_fired()
     }
@@ -320,6 +433,8 @@ impl CancelToken {
     /// stop.cancel();
     /// watcher.join().unwrap();
     /// ```
+    #[doc(alias = "CancellationToken.Register")]
+    #[doc(alias = "CancellationTokenRegistration")]
     pub fn cancelled(&self) -> Request<Passing<'_, Gate>> {
         self.state.gate.pass(())
     }
@@ -333,15 +448,17 @@ impl CancelToken {
     /// assert!(request.is_cancelled());
     /// ```
     #[must_use]
+    #[doc(alias = "child_token")]
+    #[doc(alias = "CreateLinkedTokenSource")]
     pub fn child(&self) -> CancelSource {
-        CancelSource { token: Self::any([self]) }
+        CancelSource { token: Self::any([self]).into() }
     }
 
     /// A token that fires when the first of these does.
     #[must_use]
     pub fn any<'a>(tokens: impl IntoIterator<Item = &'a Self>) -> Self {
-        let state = TokenState::new();
-        for parent in tokens {
+        let state = TokenState::new(true);
+        for parent in tokens.into_iter().filter(|token| token.fires()) {
             let parent = &parent.state;
             let fired = parent.with_registry(|registry| {
                 if parent.has_fired() {
@@ -358,11 +475,11 @@ impl CancelToken {
         Self { state }
     }
 
-    /// How many requests, and child tokens, this token would end. For people who debug.
+    /// How many requests, tasks and child tokens this token would end. For people who debug.
     #[must_use]
     pub fn registrations(&self) -> usize {
         let own = self.state.with_registry(|registry| {
-            let mut count = registry.children.len();
+            let mut count = registry.children.len() + registry.told.len();
             let mut next = registry.oldest;
             while let Some(bounds) = next {
                 count += 1;
@@ -373,6 +490,25 @@ impl CancelToken {
             count
         });
         own + self.state.gate.waiters()
+    }
+
+    /// Has something told when this fires, until [`forget`](Self::forget) is called with the number that
+    /// this returns; none if it has fired already, or never does.
+    pub(crate) fn tell(&self, task: Weak<dyn OnCancel>) -> Option<u32> {
+        if !self.fires() {
+            return None;
+        }
+        let tell = |registry: &mut Registry| registry.told.insert(task);
+        self.state.with_registry(|registry| (!self.is_cancelled()).then(|| tell(registry)))
+    }
+
+    /// Ends what [`tell`](Self::tell) began, if firing has not.
+    pub(crate) fn forget(&self, number: u32) {
+        let forgotten = self.state.with_registry(|registry| {
+            // Once it has fired, nothing is there, and nothing comes.
+            registry.told.remove(number)
+        });
+        drop(forgotten);
     }
 
     /// Adds a request to those that firing ends, unless it has fired already.

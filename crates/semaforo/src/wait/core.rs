@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::grants::OVERTAKEN_AT_MOST;
-use super::kernel::{Kernel, Line, beside};
+use super::kernel::{Kernel, Line, Tick, beside};
 use super::parker::Backoff;
 use super::queue::{Queue, Visit, tell};
 use super::timer::{TIMER, Watch};
 use super::waiter::{Lane, Place, Pointer, standing};
 use super::wake::Wakes;
 use crate::policy::{Policy, STATE_BITS};
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, TrackedCell};
+use crate::primitive::{AtomicU32, AtomicU64, MODELLED, Ordering, TrackedCell};
 
 /// Somebody holds the lock and is the only one to write the word.
 pub(crate) const LOCKED: u64 = 1 << 63;
@@ -123,6 +123,7 @@ impl<P: Policy> Core<P> {
     pub(crate) fn set_patience(&self, patience: Duration) {
         let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         self.patience.store(milliseconds.max(2), Ordering::Relaxed);
+        TIMER.reschedule(&self.watch, || self.interval());
     }
 
     /// Whether newcomers may overtake those who wait.
@@ -168,6 +169,25 @@ impl<P: Policy> Core<P> {
                 return Locked { core: self, state: word & STATE };
             }
             backoff.wait();
+        }
+    }
+
+    /// Locks, unless another holds the lock for longer than a moment. For the timer and for tokens, who
+    /// hold a lock of their own that others wait for. (In a model nobody holds a lock for long.)
+    pub(super) fn lock_soon(&self) -> Option<Locked<'_, P>> {
+        if MODELLED {
+            return Some(self.lock());
+        }
+        let mut backoff = Backoff::new();
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let free = word & LOCKED == 0;
+            if free && exchange(&self.word, word, word | LOCKED).is_ok() {
+                return Some(Locked { core: self, state: word & STATE });
+            }
+            if !backoff.pause_briefly() {
+                return None;
+            }
         }
     }
 
@@ -364,6 +384,62 @@ impl<P: Policy> Core<P> {
         Ok(before)
     }
 
+    /// Ends a waiter for an outside reason, if it still waits; lets go of the lock through which the
+    /// caller came; and then lets the waiter's followers through.
+    ///
+    /// # Safety
+    /// The waiter was queued here, and is alive until `let_go` is called or this returns.
+    unsafe fn end_locked(
+        &self,
+        mut locked: Locked<'_, P>,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) {
+        locked.change(|core, queue, state| {
+            // SAFETY: the lock is held, and the waiter is where its notes say.
+            let ended = unsafe { Self::end_in_queue(queue, waiter, standing, wakes) };
+            let_go();
+            if ended {
+                core.settle(queue, state, None, wakes);
+            }
+        });
+    }
+
+    /// Takes a waiter out and tells it how it has ended; false if it does not wait.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    unsafe fn end_in_queue(
+        queue: &mut Queue<P::Ask>,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+    ) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
+            match place {
+                // A thread that was told to try again is already on its way, and will see for
+                // itself.
+                Place::Nudged if thread => return false,
+                // A grant wins, unless it is taken back.
+                Place::Granted | Place::Deferred => {
+                    own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                    return false;
+                }
+                // Who waits on a condition is ended through that.
+                Place::Nowhere | Place::Condition => return false,
+                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
+            }
+            queue.detach(waiter);
+            wakes.push(tell(waiter, thread, standing));
+            true
+        }
+    }
+
     #[cold]
     pub(super) fn arm(&self) {
         if let Some(object) = self.me.upgrade() {
@@ -481,26 +557,8 @@ impl<P: Policy> Line for Core<P> {
     }
 
     unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
-        // SAFETY: the lock is held, and the waiter is where its notes say.
-        self.lock().change(|core, queue, state| unsafe {
-            let own = waiter.as_ref();
-            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
-            match place {
-                // A thread that was told to try again is already on its way, and will see for
-                // itself.
-                Place::Nudged if thread => return,
-                // A grant wins, unless it is taken back.
-                Place::Granted | Place::Deferred => {
-                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
-                }
-                // Who waits on a condition is ended through that.
-                Place::Nowhere | Place::Condition => return,
-                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
-            }
-            queue.detach(waiter);
-            wakes.push(tell(waiter, thread, standing));
-            core.settle(queue, state, None, wakes);
-        });
+        // SAFETY: passed on from the caller.
+        unsafe { self.end_locked(self.lock(), waiter, standing, wakes, &mut || ()) };
     }
 
     /// Under the lock: whoever told them may not have stored the state yet.
@@ -510,20 +568,29 @@ impl<P: Policy> Line for Core<P> {
 }
 
 impl<P: Policy> Kernel for Core<P> {
-    unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes) {
+    unsafe fn end(
+        &self,
+        bounds: NonNull<Bounds>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) -> bool {
+        let Some(locked) = self.lock_soon() else { return false };
         // SAFETY: bounds that know this object are the first field of a seat for its asks.
-        unsafe { self.end_waiter(beside(bounds), standing, wakes) };
+        unsafe { self.end_locked(locked, beside(bounds), standing, wakes, let_go) };
+        true
     }
 
-    fn tick(&self, wakes: &mut Wakes) -> bool {
-        self.lock().change(|core, queue, state| {
-            // Until the end, in case the policy panics.
-            queue.armed = false;
-            core.take_back(queue, state, wakes);
-            queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
-            wakes.arm = false;
-            queue.armed
-        })
+    fn tick(&self, wakes: &mut Wakes) -> Tick {
+        let locked = self.lock_soon();
+        Tick::of(locked.map(|mut locked| {
+            locked.change(|core, queue, state| {
+                core.take_back(queue, state, wakes);
+                queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
+                wakes.arm = false;
+                queue.armed
+            })
+        }))
     }
 
     #[inline]

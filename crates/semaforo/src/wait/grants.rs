@@ -3,10 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::core::{Core, Locked};
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Line};
 use super::queue::{Queue, tell};
 use super::waiter::{Place, Pointer, standing};
-use super::wake::{Wake, Wakes, resume};
+use super::wake::{Wake, Wakes, discard, resume};
 use crate::policy::Policy;
 use crate::primitive::MODELLED;
 
@@ -142,7 +142,9 @@ impl<P: Policy> Core<P> {
             let round = catch_unwind(AssertUnwindSafe(|| {
                 self.settle_heads(queue, state, given, wakes, &mut looked_at);
             }));
-            let (Err(_), Some(waiter)) = (round, looked_at.take()) else { break };
+            let Err(panic) = round else { break };
+            discard(panic);
+            let Some(waiter) = looked_at.take() else { break };
             // SAFETY: the lock is held, and the waiter still stands in its lane.
             unsafe {
                 queue.detach(waiter);
@@ -311,6 +313,19 @@ impl<P: Policy> Core<P> {
         Some(give)
     }
 
+    /// [`undo`](Self::undo) for the watchdog, which has other grants to look after if the policy panics
+    /// over this one.
+    fn undo_caught(&self, state: &mut u64, ask: P::Ask) -> Option<P::Give> {
+        if P::TRUST.never_panics() {
+            return self.undo(state, ask);
+        }
+        let undone = catch_unwind(AssertUnwindSafe(|| self.undo(state, ask)));
+        undone.unwrap_or_else(|panic| {
+            discard(panic);
+            None
+        })
+    }
+
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
     pub(crate) fn pass_all(&self) -> usize {
         let mut wakes = Wakes::new();
@@ -352,7 +367,10 @@ impl<P: Policy> Core<P> {
                 let ask = own.ask;
                 let place = queue.detach(waiter);
                 queue.rest(waiter, wakes);
-                let given = if place == Place::Granted { self.undo(state, ask) } else { None };
+                let given = match place {
+                    Place::Granted => self.undo_caught(state, ask),
+                    _ => None,
+                };
                 self.settle(queue, state, given, wakes);
             }
         }
@@ -376,6 +394,6 @@ impl<P: Policy> Core<P> {
         if std::mem::take(&mut wakes.arm) {
             self.arm();
         }
-        wakes.wake();
+        wakes.wake_some(|| self.counted());
     }
 }

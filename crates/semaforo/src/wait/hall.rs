@@ -8,19 +8,19 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::core::{Attempt, PATIENCE};
-use super::kernel::{Kernel, Line, beside};
+use super::kernel::{Kernel, Line, Tick, beside};
 use super::parker::Backoff;
 use super::queue::{Queue, Visit};
 use super::timer::{TIMER, Watch};
 use super::waiter::{Lane, Place, Pointer, standing};
 use super::wake::{Panic, Wakes, resume};
-use crate::primitive::{AtomicU32, Ordering, TrackedCell};
+use crate::primitive::{AtomicU32, MODELLED, Ordering, TrackedCell};
 
 /// What those who come to a hall find there.
 ///
@@ -40,6 +40,10 @@ pub trait Rule: Sized {
 
     /// Whether a task that claims what it was granted has to be noted.
     const NOTES_CLAIMS: bool = false;
+
+    /// Whether what a new request is served cannot be taken back, because others have their part of
+    /// it. Then it is theirs although a waker panics: their next poll is ready.
+    const IS_FINAL: bool = false;
 
     /// Whether a thread tries for a moment before it queues.
     fn tries_first(outside: &Self::Outside) -> bool {
@@ -121,6 +125,7 @@ pub struct Hall<R: Rule> {
     patience: AtomicU32,
     inside: TrackedCell<Inside<R>>,
     watch: Watch,
+    me: Weak<Self>,
     pub(crate) outside: R::Outside,
 }
 
@@ -151,11 +156,12 @@ impl<R: Rule> Drop for Unlocking<'_, R> {
 
 impl<R: Rule> Hall<R> {
     pub(crate) fn new(rule: R, outside: R::Outside) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
             locked: AtomicU32::new(FREE),
             patience: AtomicU32::new(u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX)),
             inside: TrackedCell::new(Inside { queue: Queue::new(), rule }),
             watch: Watch::new(),
+            me: me.clone(),
             outside,
         })
     }
@@ -163,6 +169,7 @@ impl<R: Rule> Hall<R> {
     pub(crate) fn set_patience(&self, patience: Duration) {
         let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         self.patience.store(milliseconds.max(2), Ordering::Relaxed);
+        TIMER.reschedule(&self.watch, || self.interval());
     }
 
     /// Changes what the lock protects.
@@ -176,6 +183,43 @@ impl<R: Rule> Hall<R> {
         if taken.is_err() {
             self.lock_contended();
         }
+        self.change_locked(change)
+    }
+
+    /// [`locked`](Self::locked), unless another holds the lock for longer than a moment. For the timer
+    /// and for tokens, who hold a lock of their own that others wait for. (In a model nobody holds a
+    /// lock for long.)
+    fn locked_soon<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>) -> T,
+    ) -> Option<T> {
+        if MODELLED {
+            return Some(self.locked(change));
+        }
+        let mut backoff = Backoff::new();
+        while !self.try_lock() {
+            if !backoff.pause_briefly() {
+                return None;
+            }
+        }
+        Some(self.change_locked(change))
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.locked.load(Ordering::Relaxed) == FREE
+            && self
+                .locked
+                .compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Changes what the lock, which is held, protects, and unlocks.
+    #[inline(always)]
+    fn change_locked<T>(
+        &self,
+        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>) -> T,
+    ) -> T {
         let _unlocks = Unlocking(self);
         // SAFETY: the lock is held, and `change` cannot reach this cell another way.
         self.inside.look_mut(|inside| unsafe {
@@ -189,18 +233,7 @@ impl<R: Rule> Hall<R> {
     #[cold]
     fn lock_contended(&self) {
         let mut backoff = if R::IS_STREAMED { Backoff::patient() } else { Backoff::new() };
-        loop {
-            if self.locked.load(Ordering::Relaxed) == FREE {
-                let taken = self.locked.compare_exchange(
-                    FREE,
-                    LOCKED,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                );
-                if taken.is_ok() {
-                    return;
-                }
-            }
+        while !self.try_lock() {
             backoff.wait();
         }
     }
@@ -286,7 +319,8 @@ impl<R: Rule> Hall<R> {
         }
     }
 
-    /// Wakes those whom a visit answered. If a waker panics, the visit does too, and keeps nothing.
+    /// Wakes those whom a visit answered. If a waker panics, the visit does too, and keeps nothing but
+    /// what is final.
     #[inline]
     fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
         self.finish(wakes);
@@ -300,6 +334,11 @@ impl<R: Rule> Hall<R> {
     #[cold]
     fn end_visit(&self, standing: u8, waiter: Pointer<R::Ask>) {
         if !matches!(standing, standing::SERVED | standing::WAITING) {
+            return;
+        }
+        if R::IS_FINAL && standing == standing::SERVED {
+            // SAFETY: the visitor's waiter is alive, and no queue knows of it.
+            unsafe { waiter.as_ref() }.stand(standing::SERVED);
             return;
         }
         // SAFETY: the visitor's waiter is alive. The lock is held; it is where its notes say.
@@ -374,6 +413,49 @@ impl<R: Rule> Hall<R> {
         }
     }
 
+    /// Takes a waiter out and answers it for an outside reason; false if it does not wait.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    unsafe fn end_in_queue(
+        rule: &mut R,
+        outside: &R::Outside,
+        queue: &mut Queue<R::Ask>,
+        waiter: Pointer<R::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+    ) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let own = waiter.as_ref();
+            let lane = match own.notes(|notes| notes.place) {
+                // A grant wins, unless it is taken back.
+                Place::Granted | Place::Deferred => {
+                    own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                    return false;
+                }
+                Place::Nowhere | Place::Nudged | Place::Condition => return false,
+                Place::Lane(lane) if rule.is_decided(lane) => return false,
+                Place::Lane(lane) => Some(lane),
+                Place::Dormant => None,
+            };
+            queue.detach(waiter);
+            rule.leave(outside, queue, waiter, lane, wakes);
+            queue.answer(waiter, standing, wakes);
+            true
+        }
+    }
+
+    fn settle_after_end(
+        rule: &mut R,
+        outside: &R::Outside,
+        queue: &mut Queue<R::Ask>,
+        wakes: &mut Wakes,
+    ) {
+        rule.settle(outside, queue, wakes);
+        wakes.arm |= queue.must_arm();
+    }
+
     /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
     #[cold]
     fn finish_more(&self, wakes: &mut Wakes) {
@@ -383,11 +465,17 @@ impl<R: Rule> Hall<R> {
                 rule.settle(outside, queue, wakes);
                 wakes.arm |= queue.must_arm();
             });
-            if std::mem::take(&mut wakes.arm) {
-                self.arm();
-            }
-            wakes.wake();
+            self.arm_and_wake(wakes);
         }
+    }
+
+    /// Arms the watchdog first: a waker may wait for what somebody else was granted.
+    #[inline]
+    fn arm_and_wake(&self, wakes: &mut Wakes) {
+        if std::mem::take(&mut wakes.arm) {
+            self.arm();
+        }
+        wakes.wake_some(|| self.counted());
     }
 
     #[cold]
@@ -396,11 +484,8 @@ impl<R: Rule> Hall<R> {
     }
 
     fn to_counted(&self) -> Arc<dyn Kernel> {
-        // SAFETY: a hall is made by `new` only, in an `Arc`.
-        let counted: Arc<dyn Kernel + '_> = unsafe {
-            Arc::increment_strong_count(self);
-            Arc::from_raw(self)
-        };
+        let counted: Arc<dyn Kernel + '_> =
+            self.me.upgrade().expect("whoever calls this has a hall that is counted");
         // SAFETY: whoever keeps it longer than what the rule borrows finds the hall empty: the object
         // buries everyone when it is dropped, and what is left of the rule owns no borrowed value.
         unsafe { std::mem::transmute::<Arc<dyn Kernel + '_>, Arc<dyn Kernel>>(counted) }
@@ -543,26 +628,9 @@ impl<R: Rule> Line for Hall<R> {
     unsafe fn end_waiter(&self, waiter: Pointer<R::Ask>, standing: u8, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the waiter is where its notes say.
         self.locked(|rule, outside, queue| unsafe {
-            let own = waiter.as_ref();
-            match own.notes(|notes| notes.place) {
-                // A grant wins, unless it is taken back.
-                Place::Granted | Place::Deferred => {
-                    return own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
-                }
-                Place::Nowhere | Place::Nudged | Place::Condition => return,
-                Place::Lane(lane) if rule.is_decided(lane) => return,
-                Place::Lane(lane) => {
-                    queue.detach(waiter);
-                    rule.leave(outside, queue, waiter, Some(lane), wakes);
-                }
-                Place::Dormant => {
-                    queue.detach(waiter);
-                    rule.leave(outside, queue, waiter, None, wakes);
-                }
+            if Self::end_in_queue(rule, outside, queue, waiter, standing, wakes) {
+                Self::settle_after_end(rule, outside, queue, wakes);
             }
-            queue.answer(waiter, standing, wakes);
-            rule.settle(outside, queue, wakes);
-            wakes.arm |= queue.must_arm();
         });
     }
 
@@ -572,27 +640,38 @@ impl<R: Rule> Line for Hall<R> {
 }
 
 impl<R: Rule> Kernel for Hall<R> {
-    unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes) {
-        // SAFETY: bounds that know this object are the first field of a seat for its asks.
-        unsafe { self.end_waiter(beside(bounds), standing, wakes) };
+    unsafe fn end(
+        &self,
+        bounds: NonNull<Bounds>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) -> bool {
+        // SAFETY: bounds that know this object are the first field of a seat for its asks. The lock is
+        // held, and the waiter is where its notes say.
+        let ended = self.locked_soon(|rule, outside, queue| unsafe {
+            let ended = Self::end_in_queue(rule, outside, queue, beside(bounds), standing, wakes);
+            let_go();
+            if ended {
+                Self::settle_after_end(rule, outside, queue, wakes);
+            }
+        });
+        ended.is_some()
     }
 
-    fn tick(&self, wakes: &mut Wakes) -> bool {
-        self.locked(|rule, _, queue| {
+    fn tick(&self, wakes: &mut Wakes) -> Tick {
+        let watches = self.locked_soon(|rule, _, queue| {
             self.take_back_unclaimed(rule, queue, wakes);
             queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
             wakes.arm = false;
             queue.armed
-        })
+        });
+        Tick::of(watches)
     }
 
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
-        // The watchdog first: a waker may wait for what somebody else was granted.
-        if std::mem::take(&mut wakes.arm) {
-            self.arm();
-        }
-        wakes.wake();
+        self.arm_and_wake(wakes);
         if wakes.deferred {
             self.finish_more(wakes);
         }

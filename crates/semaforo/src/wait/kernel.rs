@@ -14,14 +14,26 @@ use super::wake::Wakes;
 /// What tokens, the timer and the watchdog can do to an object, whatever its policy.
 pub trait Kernel: Send + Sync + fmt::Debug {
     /// Ends the request that has these bounds, if it still waits, and lets its followers through.
+    /// False if the object stays locked for longer than a moment: nothing has happened, and the
+    /// caller comes again later. It keeps others waiting meanwhile, who have nothing to do with this
+    /// object.
+    ///
+    /// Calls `let_go` once the request is out of reach, and before any policy is asked: it releases the
+    /// lock through which the caller came.
     ///
     /// # Safety
-    /// The bounds are alive, and stay so until this returns. They are beside a waiter that
-    /// was queued on this object, or is going to be.
-    unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes);
+    /// The bounds are alive, and stay so until this calls `let_go` or returns. They are beside a
+    /// waiter that was queued on this object, or is going to be.
+    unsafe fn end(
+        &self,
+        bounds: NonNull<Bounds>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) -> bool;
 
-    /// Looks for grants left unclaimed; false if there is nothing left to watch.
-    fn tick(&self, wakes: &mut Wakes) -> bool;
+    /// Looks for grants left unclaimed.
+    fn tick(&self, wakes: &mut Wakes) -> Tick;
 
     /// Wakes whom an operation on this object answered. No lock may be held. The panic of a waker is
     /// kept for [`Wakes::resume_panic`].
@@ -32,6 +44,28 @@ pub trait Kernel: Send + Sync + fmt::Debug {
 
     /// Nanoseconds between two ticks.
     fn interval(&self) -> u64;
+}
+
+/// Whether the watchdog looks again at an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// After the object's interval.
+    Again,
+    /// Soon, because the object was locked for longer than a moment.
+    Soon,
+    /// No: there is nothing left to watch.
+    Enough,
+}
+
+impl Tick {
+    /// What came of a look, if there was one: whether there is more to watch.
+    pub(super) fn of(watches: Option<bool>) -> Self {
+        match watches {
+            Some(true) => Self::Again,
+            Some(false) => Self::Enough,
+            None => Self::Soon,
+        }
+    }
 }
 
 /// What a request needs to know of the object that it stands in line for.

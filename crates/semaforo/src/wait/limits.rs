@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::bounds::Bounds;
 use super::operation::{AskOf, Operation, OutcomeOf};
+use crate::policy::Refusal;
 
 /// How a request is bounded: [`Unlimited`] or [`Limited`].
 pub trait Limits: sealed::Limits {
@@ -44,14 +45,93 @@ pub enum WaitError<R = std::convert::Infallible> {
     /// It can never be granted.
     Refused(R),
     /// One of its tokens was cancelled.
+    #[doc(alias = "InterruptedException")]
+    #[doc(alias = "ThreadInterruptedException")]
+    #[doc(alias = "OperationCanceledException")]
     Cancelled,
     /// Its time was up.
+    #[doc(alias = "TimeoutException")]
     TimedOut,
 }
 
-impl<R> From<R> for WaitError<R> {
+impl WaitError {
+    /// The same, of a request that could also have been refused: a `?` does this for the refusals of
+    /// this crate, and a policy of your own can be told with it.
+    ///
+    /// ```
+    /// use semaforo::{AcquireError, Mutex, Semaphore, WaitError};
+    /// use std::time::Duration;
+    ///
+    /// fn both(lock: &Mutex<u32>, jobs: &Semaphore) -> Result<u32, WaitError<AcquireError>> {
+    ///     let _job = jobs.acquire(1).wait()?;                            // an AcquireError
+    ///     Ok(*lock.lock().timeout(Duration::from_millis(5)).wait()?)     // a WaitError
+    /// }
+    ///
+    /// assert_eq!(both(&Mutex::new(7), &Semaphore::new(1)), Ok(7));
+    /// ```
+    pub fn widen<R>(self) -> WaitError<R> {
+        match self {
+            Self::Cancelled => WaitError::Cancelled,
+            Self::TimedOut => WaitError::TimedOut,
+        }
+    }
+}
+
+impl<R: Refusal> From<R> for WaitError<R> {
     fn from(refusal: R) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+/// Why something that is now or not at all was not.
+///
+/// `R` is why it could be refused; with [`Infallible`](std::convert::Infallible) it never is. What can
+/// never be refused says only whether it was granted: `try_lock` yields an `Option`, `try_pass` a `bool`.
+///
+/// ```
+/// use semaforo::{AcquireError, Semaphore, TryError};
+///
+/// let jobs = Semaphore::with_max(0, 4);
+/// assert_eq!(jobs.try_acquire(1).unwrap_err(), TryError::NotNow);
+/// jobs.close();
+/// assert_eq!(jobs.try_acquire(1).unwrap_err(), TryError::Refused(AcquireError::Closed));
+/// ```
+#[doc(alias = "TryAcquireError")]
+#[doc(alias = "TryLockError")]
+#[doc(alias = "NoPermits")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryError<R = std::convert::Infallible> {
+    /// It would have had to wait.
+    NotNow,
+    /// It can never be granted.
+    Refused(R),
+}
+
+impl<R: fmt::Display> fmt::Display for TryError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNow => write!(f, "not without waiting"),
+            Self::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl<R: Error + 'static> Error for TryError<R> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotNow => None,
+            Self::Refused(refusal) => Some(refusal),
+        }
+    }
+}
+
+/// Not now is a time limit of zero.
+impl<R> From<TryError<R>> for WaitError<R> {
+    fn from(error: TryError<R>) -> Self {
+        match error {
+            TryError::NotNow => Self::TimedOut,
+            TryError::Refused(refusal) => Self::Refused(refusal),
+        }
     }
 }
 

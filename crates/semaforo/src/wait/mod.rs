@@ -29,7 +29,10 @@
 //! before, and woken and dropped after. Wake-ups are collected in a batch of fixed size; if it is
 //! full, answered waiters stay on the deferred list until the batch has been woken.
 //!
-//! Locks are taken in the order timer, token, queue, never the other way.
+//! Locks are taken in the order timer, token, queue, never the other way. The timer and a token wait
+//! for an object's lock only for a moment, and come again later; they let go of their own as soon as
+//! the request is out of reach, before a policy is asked: one object cannot delay the limits of
+//! others.
 //!
 //! # Leaking
 //!
@@ -54,6 +57,7 @@ pub(crate) mod parker;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod room;
+pub(crate) mod slots;
 pub(crate) mod timer;
 pub(crate) mod waiter;
 pub(crate) mod wake;

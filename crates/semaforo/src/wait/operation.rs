@@ -1,5 +1,6 @@
 //! What a request asks, and of whom.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::core::{Attempt, Core};
@@ -65,6 +66,30 @@ pub(crate) mod sealed {
         fn tries_first(&self) -> bool {
             self.line().tries_first()
         }
+
+        /// A thread begins to wait for this, or has waited.
+        #[inline]
+        fn thread_waits(&self, begins: bool) {
+            let _ = begins;
+        }
+    }
+}
+
+/// Tells an operation that a thread waits for it, until this is dropped.
+pub(crate) struct ThreadWaits<'o, O: sealed::Operation>(&'o O);
+
+impl<'o, O: sealed::Operation> ThreadWaits<'o, O> {
+    #[inline]
+    pub(crate) fn begin(operation: &'o O) -> Self {
+        operation.thread_waits(true);
+        Self(operation)
+    }
+}
+
+impl<O: sealed::Operation> Drop for ThreadWaits<'_, O> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.thread_waits(false);
     }
 }
 
@@ -116,14 +141,50 @@ impl<O: Asking> Operation for O {
     }
 }
 
-/// How an operation refers to its synchronizer: by reference, or by an `Arc` of its own.
-pub trait Handle<T: ?Sized>: std::ops::Deref<Target = T> + sealed_handle::Sealed {}
-
-mod sealed_handle {
-    pub trait Sealed {}
-    impl<T: ?Sized> Sealed for &T {}
-    impl<T: ?Sized> Sealed for std::sync::Arc<T> {}
+/// How a request or a guard refers to its object: by reference, or by an `Arc` of its own.
+///
+/// The type of a request or a guard names its handle only, and finds everything else from there. If
+/// it also named the type of the value, the two would have to agree in their lifetimes, and a task
+/// that holds one across an `.await` could not be shown to be `Send` as soon as the value has a
+/// lifetime in it, be it `'static`.
+pub trait Handle: Deref<Target: Object<Content = Self::Content>> + sealed_handle::Handle {
+    /// What the object is about.
+    type Content: ?Sized;
 }
 
-impl<T: ?Sized> Handle<T> for &T {}
-impl<T: ?Sized> Handle<T> for Arc<T> {}
+/// An object that requests and guards refer to. Implemented by this crate's own objects only.
+pub trait Object: sealed_handle::Object {
+    /// What it is about: the value of a lock, the items of a queue, the policy of a synchronizer.
+    type Content: ?Sized;
+}
+
+/// What the object behind this handle is about.
+pub(crate) type ContentOf<H> = <H as Handle>::Content;
+
+pub(crate) mod sealed_handle {
+    pub trait Object {}
+    pub trait Handle {}
+}
+
+/// Declares what objects are about.
+macro_rules! objects {
+    ($([$($generics:tt)*] $object:ty => $content:ty),* $(,)?) => {$(
+        impl<$($generics)*> crate::wait::operation::sealed_handle::Object for $object {}
+
+        impl<$($generics)*> crate::wait::operation::Object for $object {
+            type Content = $content;
+        }
+    )*};
+}
+pub(crate) use objects;
+
+impl<O: Object + ?Sized> sealed_handle::Handle for &O {}
+impl<O: Object + ?Sized> sealed_handle::Handle for Arc<O> {}
+
+impl<O: Object + ?Sized> Handle for &O {
+    type Content = O::Content;
+}
+
+impl<O: Object + ?Sized> Handle for Arc<O> {
+    type Content = O::Content;
+}

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::waiter::{Waiter, standing};
 use super::wake::settle_debts;
 use crate::primitive::{
-    Condvar, MODELLED, Mutex, constant_thread_local, pause, thread_local, time_left, yield_now,
+    Condvar, MODELLED, Mutex, constant_thread_local, now, pause, thread_local, time_left, yield_now,
 };
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
@@ -18,7 +18,7 @@ const PAUSES: u32 = 40;
 const YIELDS: u32 = 10;
 
 /// Waiting for something that another running thread is about to do: longer and longer pauses, then
-/// yields.
+/// yields, then short sleeps.
 pub(crate) struct Backoff {
     step: u32,
 }
@@ -28,6 +28,12 @@ impl Backoff {
     const PAUSING_STEPS: u32 = 5;
     /// With the yields that follow.
     const STEPS: u32 = 12;
+    /// Then it sleeps: a thread of a higher priority may yield for ever on the core that the one it
+    /// waits for needs.
+    const YIELDING_STEPS: u32 = 200;
+    const NAP: Duration = Duration::from_micros(50);
+    /// How often [`pause_briefly`](Self::pause_briefly) pauses.
+    const BRIEF_LOOKS: u32 = 64;
 
     pub(crate) const fn new() -> Self {
         Self { step: 0 }
@@ -42,10 +48,23 @@ impl Backoff {
     pub(crate) fn wait(&mut self) {
         if self.step <= Self::PAUSING_STEPS && !MODELLED {
             (0..1 << self.step).for_each(|_| pause());
-        } else {
+        } else if self.step <= Self::YIELDING_STEPS || MODELLED {
             yield_now();
+        } else {
+            std::thread::sleep(Self::NAP);
         }
         self.step = self.step.saturating_add(1);
+    }
+
+    /// Waits for a moment, without letting other threads run. False if the moments are over: about two
+    /// microseconds.
+    pub(crate) fn pause_briefly(&mut self) -> bool {
+        let looks = self.step < Self::BRIEF_LOOKS;
+        if looks {
+            pause();
+            self.step += 1;
+        }
+        looks
     }
 
     /// Whether that was long enough to look for something better to do.
@@ -91,6 +110,53 @@ impl Pauses {
         let fewer = (number / 2).max(Self::FEWEST);
         let waits = if self.number == PAUSES { 0 } else { waits + 1 };
         PAUSING.with(|pausing| pausing.set((fewer, waits)));
+    }
+}
+
+constant_thread_local! {
+    /// How many waits of this thread go by without a yield.
+    static BUSY: Cell<u32> = Cell::new(0);
+}
+
+/// Lets other threads run a few times, in the hope that one of them is the one that is waited for. On a
+/// busy machine the core goes to a stranger instead, for as long as the system thinks fair: a thread
+/// that was once kept away for long sleeps at once for a while, since a sleeper is woken sooner than
+/// a thread that has yielded runs again.
+struct Yields {
+    left: u32,
+}
+
+impl Yields {
+    /// What a yield may take: longer than one to a thread that hands over and yields in turn.
+    const LONGEST: Duration = Duration::from_micros(20);
+    /// How many waits go by without yields after one that took longer.
+    const WAITS_BETWEEN: u32 = 64;
+
+    fn now() -> Self {
+        let busy = BUSY.with(Cell::get);
+        if busy > 0 {
+            BUSY.with(|waits| waits.set(busy - 1));
+        }
+        Self { left: if busy > 0 { 0 } else { YIELDS } }
+    }
+
+    /// Yields once more; false if that was enough.
+    fn next(&mut self) -> bool {
+        self.next_by(yield_now)
+    }
+
+    fn next_by(&mut self, yield_once: impl FnOnce()) -> bool {
+        let more = self.left > 0;
+        if more {
+            let before = now();
+            yield_once();
+            self.left -= 1;
+            if before.elapsed() > Self::LONGEST {
+                BUSY.with(|waits| waits.set(Self::WAITS_BETWEEN));
+                self.left = 0;
+            }
+        }
+        more
     }
 }
 
@@ -184,8 +250,8 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
                 return standing;
             }
         }
-        for _ in 0..YIELDS {
-            yield_now();
+        let mut yields = Yields::now();
+        while yields.next() {
             let standing = waiter.standing();
             if standing != standing::WAITING {
                 pauses.were_in_vain();
@@ -231,5 +297,47 @@ fn sleep_on<A>(waiter: &Waiter<A>) -> u8 {
         if standing != standing::PARKED {
             return standing;
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// How often a wait that is never answered yields, if each yield takes so long.
+    fn yields_of_a_wait(each: Duration) -> u32 {
+        let mut yields = Yields::now();
+        let mut number = 0;
+        while yields.next_by(|| {
+            let began = now();
+            while began.elapsed() < each {}
+        }) {
+            number += 1;
+        }
+        number
+    }
+
+    /// On a busy machine `sched_yield` gives the core to a stranger. One yield that took long is
+    /// enough: the rest of this wait and the next 64 do without, and then it is tried again. What
+    /// other threads yield does not count.
+    #[test]
+    fn a_yield_that_takes_long_is_not_tried_again_for_a_while() {
+        let long = 2 * Yields::LONGEST;
+        for _ in 0..2 {
+            assert_eq!(yields_of_a_wait(long), 1);
+            for _ in 0..Yields::WAITS_BETWEEN {
+                assert_eq!(yields_of_a_wait(long), 0);
+            }
+        }
+        assert_eq!(yields_of_a_wait(long), 1);
+        std::thread::spawn(move || assert_eq!(yields_of_a_wait(long), 1)).join().unwrap();
+    }
+
+    /// As long as it takes no time, every wait yields as often as it may. (A machine that takes
+    /// this thread's core away in between can end a row of yields, but not every row.)
+    #[test]
+    fn yields_that_take_no_time_go_on() {
+        let all = |_| yields_of_a_wait(Duration::ZERO) == YIELDS;
+        assert!((0..20 * Yields::WAITS_BETWEEN).any(all));
     }
 }

@@ -204,15 +204,27 @@ impl<A> Queue<A> {
         // SAFETY: passed on from the caller.
         unsafe {
             if wakes.is_full() {
-                waiter.as_ref().notes(|notes| {
-                    notes.place = Place::Deferred;
-                    notes.set_number(standing);
-                });
-                self.deferred.push_back(waiter);
+                self.defer(waiter, standing);
                 wakes.deferred = true;
                 return;
             }
             wakes.push(self.answer_now(waiter, standing));
+        }
+    }
+
+    /// Answers a waiter that has been taken off its list, and leaves it to
+    /// [`tell_deferred`](Self::tell_deferred) to tell it.
+    ///
+    /// # Safety
+    /// As [`answer`](Self::answer).
+    pub(crate) unsafe fn defer(&mut self, waiter: Pointer<A>, standing: u8) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            waiter.as_ref().notes(|notes| {
+                notes.place = Place::Deferred;
+                notes.set_number(standing);
+            });
+            self.deferred.push_back(waiter);
         }
     }
 
@@ -244,7 +256,7 @@ impl<A> Queue<A> {
     }
 
     /// Tells those who found no room in the batch of wake-ups, as many as there is room for now.
-    pub(super) fn tell_deferred(&mut self, wakes: &mut Wakes) {
+    pub(crate) fn tell_deferred(&mut self, wakes: &mut Wakes) {
         while let Some(waiter) = self.deferred.front().filter(|_| !wakes.is_full()) {
             // SAFETY: the lock is held, and what is in a list is alive.
             unsafe {
@@ -341,7 +353,7 @@ impl<A> Queue<A> {
     ///
     /// # Safety
     /// The lock is held, the waiter is alive, a task's, and on no list; there is room in `wakes`.
-    pub(super) unsafe fn rest(&mut self, waiter: Pointer<A>, wakes: &mut Wakes) {
+    pub(crate) unsafe fn rest(&mut self, waiter: Pointer<A>, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();

@@ -14,7 +14,7 @@ use super::cancel::CancelToken;
 use super::core::Attempt;
 use super::kernel::{Kernel, Line, Seat};
 use super::limits::{Limited, Limits, Unlimited, WaitError};
-use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf};
+use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf, ThreadWaits};
 use super::parker::{self, Backoff};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
@@ -36,12 +36,18 @@ use super::wake::Wakes;
 /// assert_eq!(late.unwrap_err(), WaitError::TimedOut);
 /// ```
 ///
+/// What can be granted at once is ready at once: a task that asks in a loop, and never has to wait,
+/// never lets the other tasks of its executor's thread run. Put the executor's `yield_now` into
+/// such a loop.
+///
 /// Dropping a request withdraws it; what it was granted but did not claim goes to the next one.
 /// Leaking it (`mem::forget`) is safe, but it keeps its place.
 ///
 /// # Panics
 /// When polled again after it has completed.
 #[must_use = "a request does nothing until it is awaited or waited on"]
+#[doc(alias = "AsyncAcquire")]
+#[doc(alias = "asynchronous request")]
 pub struct Request<O: Operation, L: Limits = Unlimited> {
     /// What it owns is gone once the request has finished.
     seat: ManuallyDrop<Seat<AskOf<O>, L, O::Beside>>,
@@ -79,20 +85,36 @@ impl<O: Operation> Request<O, Unlimited> {
         Request::with(parts, Limited(Bounds::new()))
     }
 
-    /// Ends the wait after this time, counted from the first poll. Zero means now or not at all.
+    /// Ends the wait after this time, counted from the first poll. Zero means now or not at all, and
+    /// `None` that there is no such limit.
+    ///
+    /// ```
+    /// use semaforo::{Semaphore, WaitError};
+    /// use std::time::Duration;
+    ///
+    /// let jobs = Semaphore::new(1);
+    /// let mut limit = None;
+    /// let permit = jobs.acquire(1).timeout(limit).wait()?;
+    /// limit = Some(Duration::ZERO);
+    /// assert_eq!(jobs.acquire(1).timeout(limit).wait().unwrap_err(), WaitError::TimedOut);
+    /// # Ok::<(), WaitError<semaforo::AcquireError>>(())
+    /// ```
     #[inline]
-    pub fn timeout(self, limit: Duration) -> Request<O, Limited> {
+    #[doc(alias = "Delayer")]
+    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<O, Limited> {
         self.limited().timeout(limit)
     }
 
-    /// Ends the wait at this instant.
-    pub fn deadline(self, limit: Instant) -> Request<O, Limited> {
+    /// Ends the wait at this instant, if there is one.
+    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<O, Limited> {
         self.limited().deadline(limit)
     }
 
-    /// Ends the wait when this token is cancelled.
+    /// Ends the wait when this token is cancelled, if there is one.
     #[inline]
-    pub fn cancel_on(self, token: &CancelToken) -> Request<O, Limited> {
+    #[doc(alias = "lockInterruptibly")]
+    #[doc(alias = "tryCancelAcquireAsync")]
+    pub fn cancel_on<'t>(self, token: impl Into<Option<&'t CancelToken>>) -> Request<O, Limited> {
         self.limited().cancel_on(token)
     }
 }
@@ -100,21 +122,27 @@ impl<O: Operation> Request<O, Unlimited> {
 impl<O: Operation> Request<O, Limited> {
     /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
     #[inline]
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.seat.bounds.0.limit_duration(limit);
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        if let Some(limit) = limit.into() {
+            self.seat.bounds.0.limit_duration(limit);
+        }
         self
     }
 
     /// Ends the wait at this instant, if nothing else ends it before.
-    pub fn deadline(mut self, limit: Instant) -> Self {
-        self.seat.bounds.0.limit_instant(limit);
+    pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
+        if let Some(limit) = limit.into() {
+            self.seat.bounds.0.limit_instant(limit);
+        }
         self
     }
 
     /// Ends the wait when this token is cancelled; with several, the first of them.
     #[inline]
-    pub fn cancel_on(mut self, token: &CancelToken) -> Self {
-        self.seat.bounds.0.add_token(token);
+    pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
+        if let Some(token) = token.into() {
+            self.seat.bounds.0.add_token(token);
+        }
         self
     }
 }
@@ -133,8 +161,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// Takes a request apart that was never polled.
     #[inline]
     fn into_parts(self) -> (Parts<O>, L) {
-        let this = ManuallyDrop::new(self);
-        let this = NonNull::from(&*this);
+        let mut this = ManuallyDrop::new(self);
+        let this = NonNull::from(&mut *this);
         // SAFETY: the request is never used again, and its fresh waiter owns nothing but the ask.
         unsafe { (Self::take_parts(this), std::ptr::read(&raw const (*Self::seat(this)).bounds)) }
     }
@@ -193,6 +221,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
             line.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
         };
         let mut deadline = due.instant();
+        let waits = ThreadWaits::begin(operation);
         while !standing::is_final(standing) {
             standing = parker::block(&seat.waiter, deadline);
             if standing == standing::RETRY {
@@ -211,6 +240,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
                 }
             }
         }
+        drop(waits);
         // SAFETY: passed on from the caller.
         unsafe { Self::finish(this, standing, refusal) }
     }
@@ -458,7 +488,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: pinned, and withdrawn when it is dropped.
         let standing = unsafe {
             Self::register(this, line, bounds, due);
-            line.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due))
+            let unqueued = Unqueued(this, due);
+            let standing =
+                line.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due));
+            std::mem::forget(unqueued);
+            standing
         };
         if let (Due::At(at), standing::WAITING) = (due, standing) {
             // SAFETY: registered above, and unregistered before the request finishes.
@@ -501,6 +535,23 @@ impl<O: Operation> Parts<O> {
     #[inline]
     fn output<L: Limits>(self, outcome: OutcomeOf<O>) -> Output<O, L> {
         L::output(self.operation, self.ask, self.beside, outcome)
+    }
+}
+
+/// Makes the bounds of a request what they were, if the policy panics before it is queued: its task may
+/// poll it again. A limit counts from the first poll all the same.
+struct Unqueued<O: Operation, L: Limits>(NonNull<Request<O, L>>, Due);
+
+impl<O: Operation, L: Limits> Drop for Unqueued<O, L> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: made by `join_line`, whose request is pinned, and dropped when that unwinds: no lock is
+        // held then.
+        unsafe {
+            if (*Request::seat(self.0)).bounds.bounds().is_some() {
+                Bounds::unqueue(Request::bounds(self.0), self.1);
+            }
+        }
     }
 }
 

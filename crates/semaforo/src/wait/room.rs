@@ -8,12 +8,12 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use super::bounds::Bounds;
 use super::core::{Attempt, Core, Locked};
-use super::kernel::{Kernel, Line, beside, beside_waiter};
+use super::kernel::{Kernel, Line, Tick, beside, beside_waiter};
 use super::list::List;
 use super::queue::Queue;
 use super::timer::Watch;
@@ -21,12 +21,17 @@ use super::waiter::{Place, Pointer, standing};
 use super::wake::{Wakes, resume};
 use crate::policy::Policy;
 use crate::primitive::TrackedCell;
+use crate::sync::ledger::{Departure, Leaving};
+
+/// What is said of a guard that holds nothing.
+pub(crate) const AWAY: &str = "the lock is not held: the owner of this guard waits with another";
 
 /// The waiting room of a condition.
 pub struct Room<P: Policy> {
     core: Arc<Core<P>>,
     /// In the order of their priorities. Touched only under the core's lock.
     occupants: TrackedCell<Occupants<P::Ask>>,
+    me: Weak<Self>,
 }
 
 struct Occupants<A> {
@@ -45,13 +50,15 @@ unsafe impl<P: Policy> Sync for Room<P> {}
 /// What is noted beside a waiter in a room: touched only under the core's lock, and by its owner while
 /// nobody else knows of it.
 #[derive(Debug)]
-pub struct Note(TrackedCell<Noted>);
+pub(crate) struct Note(TrackedCell<Noted>);
 
 #[derive(Clone, Copy, Debug)]
 struct Noted {
     priority: u64,
-    /// How often the owner held the lock.
+    /// What the owner has given away, as its policy counts it.
     holds: u32,
+    /// There is a [`Leaving`] beside this note.
+    leaves: bool,
     errand: Errand,
     /// Why it is no longer in the room.
     end: End,
@@ -93,7 +100,8 @@ impl Note {
     }
 
     fn new(priority: u64, errand: Errand) -> Self {
-        let noted = Noted { priority, holds: 0, errand, end: End::None, late_end: None };
+        let end = End::None;
+        let noted = Noted { priority, holds: 0, leaves: false, errand, end, late_end: None };
         Self(TrackedCell::new(noted))
     }
 
@@ -101,25 +109,46 @@ impl Note {
         // SAFETY: owned, so nobody else knows of it.
         self.0.look(|noted| unsafe { *noted })
     }
+}
 
-    /// For an owner whose request has finished: how often it held the lock, and holds it once now (0
-    /// if it never gave it away), and which limit has ended its wait.
-    pub(crate) fn outcome(self) -> (u32, Option<u8>) {
-        let Noted { holds, end, .. } = self.noted();
-        (holds, if let End::Limit(standing) = end { Some(standing) } else { None })
+/// What is beside a waiter in a room: the note, and what its guard has to note.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Beside<L> {
+    note: Note,
+    leaving: L,
+}
+
+impl<L: Departure> Beside<L> {
+    pub(crate) fn new(note: Note, leaving: L) -> Self {
+        let noted = Noted { leaves: L::NOTED, ..note.noted() };
+        Self { note: Note(TrackedCell::new(noted)), leaving }
     }
 
-    /// For an owner whose request is dropped: whether it gave the lock away.
-    pub(crate) fn into_away(self) -> bool {
-        self.noted().holds > 0
+    /// For an owner whose request has finished.
+    pub(crate) fn outcome(self) -> Outcome {
+        let Noted { holds, end, .. } = self.note.noted();
+        let limit = if let End::Limit(standing) = end { Some(standing) } else { None };
+        Outcome { holds, wait: self.leaving.wait(), limit }
     }
+}
+
+/// What has become of a wait.
+pub(crate) struct Outcome {
+    /// What its owner has given away, as its policy counts it; 0 if nothing.
+    pub(crate) holds: u32,
+    /// The number under which that is noted.
+    pub(crate) wait: u64,
+    /// Which limit has ended it.
+    pub(crate) limit: Option<u8>,
 }
 
 impl<P: Policy> Room<P> {
     pub(crate) fn new(core: &Core<P>) -> Arc<Self> {
         let core = core.shared();
         let occupants = Occupants { list: List::new(), number: 0, urgent: None };
-        Arc::new(Self { core, occupants: TrackedCell::new(occupants) })
+        let occupants = TrackedCell::new(occupants);
+        Arc::new_cyclic(|me| Self { core, occupants, me: me.clone() })
     }
 
     /// Whether this is a room of that lock.
@@ -154,14 +183,61 @@ impl<P: Policy> Room<P> {
         let end = if at_most == usize::MAX { End::Broadcast } else { End::Signalled };
         let mut locked = self.core.lock();
         self.assert_held(&mut locked, ask);
-        locked.change(|core, queue, _| {
+        let (signalled, arm) = locked.change(|core, queue, _| {
             self.recall(queue);
             let mut signalled = 0;
             while signalled < at_most && self.send_next(core, queue, end, false) {
                 signalled += 1;
             }
-            signalled
-        })
+            (signalled, queue.must_arm())
+        });
+        drop(locked);
+        self.arm_if(arm);
+        signalled
+    }
+
+    /// Gives one hold to the first in the room, for a caller who holds the lock like this, and has left
+    /// when this returns. `None` if there is nobody, and false if it was only moved to the front of the
+    /// lock's line, because the caller's owner holds the lock more than once: the caller still has its
+    /// hold then. What is left in the wake-ups is a panic.
+    ///
+    /// # Panics
+    /// As [`signal`](Self::signal).
+    pub(crate) fn signal_and_leave(&self, ask: P::Ask, wakes: &mut Wakes) -> Option<bool> {
+        let mut locked = self.core.lock();
+        self.assert_held(&mut locked, ask);
+        // SAFETY: the lock is held, and what is in the room is alive.
+        let left = locked.change(|core, queue, state| unsafe {
+            self.recall(queue);
+            let next = self.inside(|room| room.list.front())?;
+            let own = next.as_ref();
+            // The policy first, in case it panics.
+            let left =
+                core.policy.undo(ask).and_then(|give| core.policy.release(*state, give).ok());
+            let Some(taken) = left.and_then(|left| core.policy.acquire(left, own.ask)) else {
+                self.send(core, queue, next, End::Signalled, true);
+                wakes.arm |= queue.must_arm();
+                return Some(false);
+            };
+            *state = taken;
+            self.remove(next);
+            Self::note(next, |note| note.end = End::Signalled);
+            own.notes(|notes| notes.place = Place::Nowhere);
+            queue.answer(next, core.standing_of_grant(next), wakes);
+            wakes.arm |= queue.must_arm();
+            Some(true)
+        });
+        drop(locked);
+        self.core.finish(wakes);
+        left
+    }
+
+    /// In barging mode the lock may be left to a task that was told to try again and does not come:
+    /// then only the watchdog lets those through who were moved into the lock's line.
+    fn arm_if(&self, arm: bool) {
+        if arm {
+            self.core.arm();
+        }
     }
 
     /// A re-entrant lock has guards that hold nothing, while their owner waits with another of them.
@@ -170,7 +246,7 @@ impl<P: Policy> Room<P> {
             let give = core.policy.undo(ask);
             give.is_some_and(|give| core.policy.release(*state, give).is_ok())
         });
-        assert!(held, "the lock is not held: the owner of this guard waits with another");
+        assert!(held, "{AWAY}");
     }
 
     /// A task that was signalled urgently, and did not come, has missed its turn: it is back in the
@@ -222,9 +298,11 @@ impl<P: Policy> Room<P> {
     ) {
         // SAFETY: passed on from the caller.
         unsafe {
+            // The policy first, in case it panics.
+            let lane = core.lane(waiter.as_ref().ask);
             self.remove(waiter);
             Self::note(waiter, |note| note.end = end);
-            queue.receive(waiter, core.lane(waiter.as_ref().ask), first);
+            queue.receive(waiter, lane, first);
             if first {
                 queue.hurry(waiter);
             }
@@ -284,31 +362,130 @@ impl<P: Policy> Room<P> {
     /// # Safety
     /// As [`enter`](Line::enter).
     unsafe fn wait(&self, mut locked: Locked<'_, P>, waiter: Pointer<P::Ask>) {
+        let mut wakes = Wakes::new();
         // SAFETY: the lock is held, and the waiter is pinned, prepared, and on no list.
-        let given = locked.change(|core, _, state| unsafe {
-            let given = Self::give_away(core, state, waiter);
+        let given = locked.change(|core, queue, state| unsafe {
+            Self::take_back(core, queue, state, waiter, &mut wakes);
+            // The policy first, in case it panics.
+            let ask = waiter.as_ref().ask;
+            let (undo, given) = (core.policy.undo(ask), core.policy.give_up(*state, ask));
+            if let Some((left, holds)) = given {
+                *state = left;
+                Self::note_leaving(waiter, holds);
+            }
             self.add(waiter, false);
-            given
+            undo
         });
         self.core.settle_and_wake(locked, given);
+        self.core.finish(&mut wakes);
+        wakes.resume_panic();
     }
 
+    /// The owner of a re-entrant lock is going to give it away: what its other tasks were granted
+    /// and have not claimed yet is no one's then. They have missed their turn, and stand first when
+    /// they come.
+    ///
     /// # Safety
-    /// The lock is held, and the waiter is alive; its owner holds the user's lock.
-    unsafe fn give_away(
+    /// The lock is held, and the waiter is the caller's.
+    unsafe fn take_back(
         core: &Core<P>,
+        queue: &mut Queue<P::Ask>,
         state: &mut u64,
         waiter: Pointer<P::Ask>,
-    ) -> Option<P::Give> {
-        // SAFETY: passed on from the caller.
+        wakes: &mut Wakes,
+    ) {
+        // SAFETY: passed on from the caller; what is in a list is alive.
         unsafe {
-            let give = core.policy.undo(waiter.as_ref().ask)?;
-            while let Ok(next) = core.policy.release(*state, give) {
-                *state = next;
-                Self::note(waiter, |note| note.holds += 1);
+            if Self::leaving(waiter).is_none() {
+                return;
             }
-            Some(give)
+            let ask = waiter.as_ref().ask;
+            let mut next = queue.granted.front();
+            while let Some(granted) = next.filter(|_| !wakes.is_full()) {
+                next = queue.granted.after(granted);
+                let own = granted.as_ref();
+                if own.notes(|notes| notes.place) != Place::Granted {
+                    continue;
+                }
+                let give = core.policy.undo(own.ask);
+                let left = give.and_then(|give| core.policy.release(*state, give).ok());
+                // Its own hold it keeps, to give it away.
+                if let Some(left) = left.filter(|left| core.policy.give_up(*left, ask).is_some()) {
+                    *state = left;
+                    queue.detach(granted);
+                    queue.rest(granted, wakes);
+                }
+            }
         }
+    }
+
+    /// What a guard of a re-entrant lock has to note.
+    ///
+    /// # Safety
+    /// As [`note`](Self::note); and the caller is the waiter's owner.
+    unsafe fn leaving<'w>(waiter: Pointer<P::Ask>) -> Option<&'w Leaving> {
+        // SAFETY: passed on from the caller. The note says what is beside it, and only the owner
+        // touches that.
+        unsafe {
+            let leaves = Self::note(waiter, |note| note.leaves);
+            let beside = beside_waiter::<P::Ask, Beside<Leaving>>(waiter).as_ptr();
+            leaves.then(|| &(*beside).leaving)
+        }
+    }
+
+    /// The waiter's owner gives so much away.
+    ///
+    /// # Safety
+    /// As [`leaving`](Self::leaving).
+    unsafe fn note_leaving(waiter: Pointer<P::Ask>, holds: u32) {
+        // SAFETY: passed on from the caller. The guard is alive with the waiter, and its lock with
+        // the guard.
+        unsafe {
+            Self::note(waiter, |note| note.holds = holds);
+            if let Some(leaving) = Self::leaving(waiter) {
+                leaving.leave(holds);
+            }
+        }
+    }
+
+    /// Ends a wait for a signal for an outside reason: from now on the waiter waits for the lock. Lets
+    /// go of the lock through which the caller came, and then lets through whom that allows.
+    ///
+    /// # Safety
+    /// The waiter was queued here, and is alive until `let_go` is called or this returns.
+    unsafe fn end_locked(
+        &self,
+        mut locked: Locked<'_, P>,
+        waiter: Pointer<P::Ask>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) {
+        locked.change(|core, queue, state| {
+            self.recall(queue);
+            // SAFETY: the lock is held, and the waiter is alive and where its notes say.
+            let sent = unsafe {
+                let end = Self::note(waiter, |note| note.end);
+                match waiter.as_ref().notes(|notes| notes.place) {
+                    Place::Condition => {
+                        self.send(core, queue, waiter, End::Limit(standing), false);
+                        true
+                    }
+                    // A signal wins, unless its turn is missed.
+                    _ if end == End::SignalledUrgently => {
+                        Self::note(waiter, |note| {
+                            note.late_end = note.late_end.or(Some(standing));
+                        });
+                        false
+                    }
+                    _ => false,
+                }
+            };
+            let_go();
+            if sent {
+                core.settle(queue, state, None, wakes);
+            }
+        });
     }
 
     /// Gives the lock to the first in the room, and stands first in line to have it back. False if
@@ -323,22 +500,29 @@ impl<P: Policy> Room<P> {
         let signalled = locked.change(|core, queue, state| unsafe {
             self.recall(queue);
             let Some(next) = self.inside(|room| room.list.front()) else { return false };
-            Self::give_away(core, state, waiter);
+            let own = next.as_ref();
+            Self::take_back(core, queue, state, waiter, &mut wakes);
+            // The policy first, in case it panics.
+            let given = core.policy.give_up(*state, waiter.as_ref().ask);
+            let taken = given.and_then(|(left, _)| core.policy.acquire(left, own.ask));
+            let (lane, own_lane) = (core.lane(own.ask), core.lane(waiter.as_ref().ask));
+            if let Some((left, holds)) = given {
+                *state = left;
+                Self::note_leaving(waiter, holds);
+            }
             self.remove(next);
             Self::note(next, |note| note.end = End::SignalledUrgently);
-            let own = next.as_ref();
             own.notes(|notes| notes.place = Place::Nowhere);
-            if let Some(taken) = core.policy.acquire(*state, own.ask) {
+            if let Some(taken) = taken {
                 *state = taken;
                 let standing = core.standing_of_grant(next);
                 // A thread always comes, and is gone then.
                 self.inside(|room| room.urgent = (standing == standing::GRANTED).then_some(next));
                 queue.answer(next, standing, &mut wakes);
             } else {
-                debug_assert!(false, "the lock was just given away");
-                queue.receive(next, core.lane(own.ask), true);
+                queue.receive(next, lane, true);
             }
-            queue.join(waiter, core.lane(waiter.as_ref().ask), true);
+            queue.join(waiter, own_lane, true);
             queue.hurry(waiter);
             wakes.arm |= queue.must_arm();
             true
@@ -357,11 +541,8 @@ impl<P: Policy> Line for Room<P> {
     type Refusal = Infallible;
 
     fn counted(&self) -> Option<Arc<dyn Kernel>> {
-        // SAFETY: a room is made by `new` only, in an `Arc`.
-        unsafe {
-            Arc::increment_strong_count(self);
-            Some(Arc::from_raw(self))
-        }
+        let me = self.me.upgrade()?;
+        Some(me)
     }
 
     fn tries_first(&self) -> bool {
@@ -379,6 +560,8 @@ impl<P: Policy> Line for Room<P> {
         // SAFETY: the lock is held; passed on from the caller.
         unsafe {
             self.assert_held(&mut locked, waiter.as_ref().ask);
+            let away = Self::leaving(waiter).is_some_and(|leaving| leaving.is_away());
+            assert!(!away, "{AWAY}");
             if Self::note(waiter, |note| note.errand) == Errand::SignalUrgently {
                 let signalled = self.signal_urgently(locked, waiter);
                 return if signalled { standing::WAITING } else { standing::SERVED };
@@ -431,21 +614,22 @@ impl<P: Policy> Line for Room<P> {
     /// A signal that is not wanted goes to the next one.
     unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
-        let was_in_room = self.core.lock().change(|core, queue, _| unsafe {
+        let (was_in_room, arm) = self.core.lock().change(|core, queue, _| unsafe {
             self.recall(queue);
             self.forget_urgent(waiter);
             if waiter.as_ref().notes(|notes| notes.place) == Place::Condition {
                 self.remove(waiter);
                 waiter.as_ref().notes(|notes| notes.place = Place::Nowhere);
-                return true;
+                return (true, false);
             }
             match Self::note(waiter, |note| note.end) {
                 End::Signalled => self.send_next(core, queue, End::Signalled, false),
                 End::SignalledUrgently => self.send_next(core, queue, End::Signalled, true),
                 End::None | End::Broadcast | End::Limit(_) => false,
             };
-            false
+            (false, queue.must_arm())
         });
+        self.arm_if(arm);
         if !was_in_room {
             // SAFETY: passed on from the caller.
             unsafe { self.core.withdraw(waiter) };
@@ -453,22 +637,8 @@ impl<P: Policy> Line for Room<P> {
     }
 
     unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
-        // SAFETY: the lock is held, and the waiter is where its notes say.
-        self.core.lock().change(|core, queue, state| unsafe {
-            self.recall(queue);
-            let end = Self::note(waiter, |note| note.end);
-            match waiter.as_ref().notes(|notes| notes.place) {
-                Place::Condition => {
-                    self.send(core, queue, waiter, End::Limit(standing), false);
-                    core.settle(queue, state, None, wakes);
-                }
-                // A signal wins, unless its turn is missed.
-                _ if end == End::SignalledUrgently => Self::note(waiter, |note| {
-                    note.late_end = note.late_end.or(Some(standing));
-                }),
-                _ => {}
-            }
-        });
+        // SAFETY: passed on from the caller.
+        unsafe { self.end_locked(self.core.lock(), waiter, standing, wakes, &mut || ()) };
     }
 
     fn expulsion(&self) -> Option<Infallible> {
@@ -477,12 +647,20 @@ impl<P: Policy> Line for Room<P> {
 }
 
 impl<P: Policy> Kernel for Room<P> {
-    unsafe fn end(&self, bounds: NonNull<Bounds>, standing: u8, wakes: &mut Wakes) {
+    unsafe fn end(
+        &self,
+        bounds: NonNull<Bounds>,
+        standing: u8,
+        wakes: &mut Wakes,
+        let_go: &mut dyn FnMut(),
+    ) -> bool {
+        let Some(locked) = self.core.lock_soon() else { return false };
         // SAFETY: bounds that know this room are the first field of a seat for its lock's asks.
-        unsafe { self.end_waiter(beside(bounds), standing, wakes) };
+        unsafe { self.end_locked(locked, beside(bounds), standing, wakes, let_go) };
+        true
     }
 
-    fn tick(&self, wakes: &mut Wakes) -> bool {
+    fn tick(&self, wakes: &mut Wakes) -> Tick {
         self.core.tick(wakes)
     }
 

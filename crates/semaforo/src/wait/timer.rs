@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
 use super::cancel::TokenState;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Tick};
+use super::parker::on_sleep;
 use super::waiter::standing;
-use super::wake::{Wakes, resume};
+use super::wake::{Wakes, discard, resume};
 use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
 
 const LEVELS: usize = 6;
@@ -161,7 +162,8 @@ struct Wheel {
     slots: [[Option<NonNull<Entry>>; SLOTS]; LEVELS],
     /// When the thread means to look next; `u64::MAX` if it sleeps until told.
     wakes_at: u64,
-    started: bool,
+    /// The number of the thread that acts; zero while there is none.
+    thread: u64,
 }
 
 // SAFETY: the wheel points to entries that may be touched from any thread that holds its lock.
@@ -174,7 +176,7 @@ impl Wheel {
             occupied: [0; LEVELS],
             slots: [[None; SLOTS]; LEVELS],
             wakes_at: u64::MAX,
-            started: false,
+            thread: 0,
         }
     }
 
@@ -230,6 +232,10 @@ impl Wheel {
                 }
             }
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.occupied == [0; LEVELS]
     }
 
     /// The slot whose time comes next, and that time.
@@ -337,13 +343,7 @@ impl Timer {
         entry: NonNull<Entry>,
         nanoseconds: u64,
     ) {
-        if !wheel.started && !MODELLED {
-            std::thread::Builder::new()
-                .name("semaforo-timer".into())
-                .spawn(|| self.run())
-                .expect("the timer thread could not be started");
-            wheel.started = true;
-        }
+        self.start(wheel);
         let time = milliseconds(nanoseconds);
         // SAFETY: passed on from the caller.
         unsafe { wheel.insert(entry, time) };
@@ -353,21 +353,62 @@ impl Timer {
         }
     }
 
+    /// Starts the thread, unless it runs. In a process that can have no more threads it does not: then
+    /// limits act late, once the timer is used again and a thread can be had.
+    fn start(&'static self, wheel: &mut Wheel) {
+        if wheel.thread == 0 && !MODELLED {
+            self.start_number(wheel, 1);
+        }
+    }
+
+    fn start_number(&'static self, wheel: &mut Wheel, number: u64) {
+        let thread = std::thread::Builder::new().name("semaforo-timer".into());
+        if thread.spawn(move || self.run(number)).is_ok() {
+            wheel.thread = number;
+        }
+    }
+
+    /// The timer's own thread is going to sleep in a waker that it runs, perhaps until a limit, a token
+    /// or the watchdog lets it go: another takes its place.
+    fn replace_thread(sleeps: bool) {
+        if !sleeps {
+            return;
+        }
+        let timer: &'static Self = &TIMER;
+        let mut wheel = timer.lock();
+        let next = wheel.thread + 1;
+        timer.start_number(&mut wheel, next);
+        if wheel.thread == next {
+            on_sleep(None);
+        }
+    }
+
     /// Disarms an entry. When this returns, nothing that the timer does will touch it.
     ///
     /// # Safety
     /// The entry is alive.
-    pub(crate) unsafe fn remove(&self, entry: NonNull<Entry>) {
+    pub(crate) unsafe fn remove(&'static self, entry: NonNull<Entry>) {
+        let mut wheel = self.lock();
         // SAFETY: passed on from the caller.
-        unsafe { self.lock().remove(entry) };
+        unsafe { wheel.remove(entry) };
+        if !wheel.is_empty() {
+            self.start(&mut wheel);
+        }
     }
 
     /// Looks after an object: its [`Kernel::tick`] is called after its interval, and again for as long
     /// as it wants.
     pub(crate) fn watch(&'static self, object: Arc<dyn Kernel>) {
+        self.watch_after(object, None);
+    }
+
+    /// [`watch`](Self::watch), but the first look comes after so many nanoseconds.
+    fn watch_after(&'static self, object: Arc<dyn Kernel>, after: Option<u64>) {
         let watch = NonNull::from(object.watch());
-        let at = nanoseconds(now()).saturating_add(object.interval());
+        let now = nanoseconds(now());
         let mut wheel = self.lock();
+        // Asked for under the lock: whoever changes it takes the lock afterwards.
+        let at = now.saturating_add(after.unwrap_or_else(|| object.interval()));
         // SAFETY: the object keeps its `Watch` alive and in place, and is itself kept alive by the
         // reference stored in it until the entry has been taken out of the wheel. The object arms
         // its watch only when it is not armed.
@@ -377,12 +418,28 @@ impl Timer {
         }
     }
 
-    fn run(&'static self) {
+    /// Looks at an object that is being watched sooner than was meant.
+    pub(crate) fn reschedule(&'static self, watch: &Watch, interval: impl FnOnce() -> u64) {
+        let now = nanoseconds(now());
+        let mut wheel = self.lock();
+        let at = now.saturating_add(interval());
+        // A look that was meant to come before may: it only notes what is granted.
+        if watch.entry.key().slot().is_some() && milliseconds(at) < watch.entry.key().time() {
+            let entry = NonNull::from(watch).cast();
+            // SAFETY: the entry is in the wheel, hence alive until it is taken out, for which the lock
+            // is needed.
+            unsafe {
+                wheel.remove(entry);
+                self.insert_locked(&mut wheel, entry, at);
+            }
+        }
+    }
+
+    fn run(&'static self, number: u64) {
+        on_sleep(Some(Self::replace_thread));
         loop {
             while self.act(nanoseconds(now()) / 1_000_000) {}
-            let mut wheel = self.lock();
-            let next = wheel.next_slot().map(|(_, _, time)| time);
-            wheel.wakes_at = next.unwrap_or(u64::MAX);
+            let Some((wheel, next)) = self.before_sleeping(number) else { return };
             match next {
                 None => drop(self.changed.wait(wheel)),
                 Some(time) => {
@@ -393,78 +450,107 @@ impl Timer {
         }
     }
 
+    /// Notes until when the thread of this number sleeps: whoever wants something done earlier wakes
+    /// it. None if another has taken its place.
+    fn before_sleeping(&self, number: u64) -> Option<(MutexGuard<'_, Wheel>, Option<u64>)> {
+        let mut wheel = self.lock();
+        if wheel.thread != number {
+            return None;
+        }
+        let next = wheel.next_slot().map(|(_, _, time)| time);
+        wheel.wakes_at = next.unwrap_or(u64::MAX);
+        Some((wheel, next))
+    }
+
+    /// What the thread does in a model, where time passes up to this millisecond and then stands still:
+    /// it acts on one entry, as soon as there is one whose time has come.
+    #[cfg(all(test, any(loom, shuttle)))]
+    pub(crate) fn act_by(&'static self, present: u64) {
+        while !self.act(present) {
+            let (wheel, next) = self.before_sleeping(0).expect("a model has no other thread");
+            if next.is_none_or(|time| time > present) {
+                drop(self.changed.wait(wheel));
+            }
+        }
+    }
+
     /// Acts on one entry whose time comes before this millisecond; false if there is none.
-    pub(crate) fn act(&self, present: u64) -> bool {
+    pub(crate) fn act(&'static self, present: u64) -> bool {
         // Neither a waker's panic nor a policy's may end the timer.
         let acted = catch_unwind(AssertUnwindSafe(|| {
-            let mut wakes = Wakes::new();
             let mut wheel = self.lock();
             let Some(entry) = wheel.pop(present) else { return false };
-            // SAFETY: the entry was in the wheel until now, and the lock is held.
-            let due = unsafe { Due::of(entry, &mut wakes) };
-            drop(wheel);
-            due.act(&mut wakes);
+            // SAFETY: the entry was in the wheel until now, and the lock is held; the kind says which
+            // struct it is the first field of.
+            unsafe {
+                match entry.as_ref().key().kind() {
+                    Kind::Request => self.end(wheel, entry.cast(), present),
+                    Kind::Watch => self.tick(wheel, entry.cast()),
+                    Kind::Token => {
+                        let token = entry.cast::<TokenState>().as_ref().upgrade();
+                        drop(wheel);
+                        if let Some(token) = token {
+                            token.fire(None);
+                        }
+                    }
+                }
+            }
             true
         }));
         acted.unwrap_or_else(|panic| {
             // In a model it is the checker's, which has found something.
             if MODELLED {
                 resume(panic);
+            } else {
+                discard(panic);
             }
             true
         })
     }
-}
 
-/// What is left to do for an entry whose time has come, once the timer's lock is released.
-enum Due {
-    /// The request has been ended; the wake-ups are left to make.
-    Ended(Arc<dyn Kernel>),
-    Tick(Arc<dyn Kernel>),
-    Fire(Arc<TokenState>),
-    Nothing,
-}
-
-impl Due {
+    /// The time of a request is up. If its object is locked for longer than a moment it is left for
+    /// the next millisecond: others wait for the timer, too.
+    ///
     /// # Safety
-    /// The entry has just been taken out of the wheel, whose lock is held: its owner cannot go
+    /// The bounds have just been taken out of the wheel, whose lock is held: their owner cannot go
     /// away before the lock is released.
-    unsafe fn of(entry: NonNull<Entry>, wakes: &mut Wakes) -> Self {
-        // SAFETY: the kind says which struct the entry is the first field of.
-        unsafe {
-            match entry.as_ref().key().kind() {
-                Kind::Request => {
-                    let bounds: NonNull<Bounds> = entry.cast();
-                    let Some(object) = bounds.as_ref().object() else { return Self::Nothing };
-                    object.end(bounds, standing::TIMED_OUT, wakes);
-                    Self::Ended(object)
-                }
-                Kind::Watch => {
-                    let watch: NonNull<Watch> = entry.cast();
-                    match watch.as_ref().object.look_mut(|object| (*object).take()) {
-                        Some(object) => Self::Tick(object),
-                        None => Self::Nothing,
-                    }
-                }
-                Kind::Token => {
-                    let token: NonNull<TokenState> = entry.cast();
-                    token.as_ref().upgrade().map_or(Self::Nothing, Self::Fire)
-                }
-            }
+    unsafe fn end(
+        &'static self,
+        wheel: MutexGuard<'static, Wheel>,
+        bounds: NonNull<Bounds>,
+        present: u64,
+    ) {
+        // SAFETY: alive while the lock is held.
+        let Some(object) = (unsafe { bounds.as_ref().object() }) else { return };
+        let mut wakes = Wakes::new();
+        let mut wheel = Some(wheel);
+        // SAFETY: the bounds are alive until the lock is let go. They belong to that object.
+        let ended = unsafe {
+            object.end(bounds, standing::TIMED_OUT, &mut wakes, &mut || drop(wheel.take()))
+        };
+        if let (false, Some(wheel)) = (ended, &mut wheel) {
+            // SAFETY: as above; the bounds are out of the wheel.
+            unsafe { wheel.insert(bounds.cast(), present + 1) };
         }
+        drop(wheel);
+        object.finish(&mut wakes);
     }
 
-    fn act(self, wakes: &mut Wakes) {
-        match self {
-            Self::Ended(object) => object.finish(wakes),
-            Self::Tick(object) => {
-                if object.tick(wakes) {
-                    TIMER.watch(Arc::clone(&object));
-                }
-                object.finish(wakes);
-            }
-            Self::Fire(token) => token.fire(None),
-            Self::Nothing => {}
+    /// Looks at an object with grants that may be left unclaimed.
+    ///
+    /// # Safety
+    /// The watch has just been taken out of the wheel, whose lock is held.
+    unsafe fn tick(&'static self, wheel: MutexGuard<'static, Wheel>, watch: NonNull<Watch>) {
+        // SAFETY: the object that is taken out of it keeps the watch alive until then.
+        let object = unsafe { watch.as_ref().object.look_mut(|object| (*object).take()) };
+        drop(wheel);
+        let Some(object) = object else { return };
+        let mut wakes = Wakes::new();
+        match object.tick(&mut wakes) {
+            Tick::Again => self.watch_after(Arc::clone(&object), None),
+            Tick::Soon => self.watch_after(Arc::clone(&object), Some(1_000_000)),
+            Tick::Enough => {}
         }
+        object.finish(&mut wakes);
     }
 }

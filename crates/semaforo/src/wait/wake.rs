@@ -5,8 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::task::Waker;
 
+use super::kernel::Kernel;
 use crate::primitive::{MODELLED, constant_thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
@@ -73,6 +75,26 @@ impl Wakes {
         }
     }
 
+    /// [`wake`](Self::wake), by an object that may have more to tell afterwards: if one of the wakers
+    /// blocks, the others are told before it sleeps.
+    #[inline]
+    pub(crate) fn wake_some(&mut self, object: impl FnOnce() -> Option<Arc<dyn Kernel>>) {
+        if self.deferred { self.wake_first(object()) } else { self.wake() }
+    }
+
+    #[cold]
+    fn wake_first(&mut self, object: Option<Arc<dyn Kernel>>) {
+        let before = UNFINISHED.try_with(|unfinished| {
+            let mut unfinished = unfinished.borrow_mut();
+            let before = unfinished.len();
+            unfinished.extend(object);
+            before
+        });
+        self.wake();
+        // Dropped outside of the borrow: the object may be gone with it, and whatever it owns.
+        drop(before.map(unfinished_above));
+    }
+
     #[inline(never)]
     fn wake_all(&mut self) {
         let len = std::mem::take(&mut self.len);
@@ -105,8 +127,8 @@ impl Wakes {
 
     #[inline]
     fn keep_panic(&mut self, panic: Option<Panic>) {
-        if let Some(panic) = panic {
-            self.panic.get_or_insert(panic);
+        if panic.is_some() {
+            self.panic = first(self.panic.take(), panic);
         }
     }
 
@@ -146,6 +168,20 @@ constant_thread_local! {
 
 constant_thread_local! {
     static OWED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new());
+}
+
+constant_thread_local! {
+    /// The objects that this thread is waking some waiters of, and has others to tell.
+    static UNFINISHED: RefCell<Vec<Arc<dyn Kernel>>> = RefCell::new(Vec::new());
+}
+
+/// Takes out the last of the unfinished objects, if there are more than so many.
+fn unfinished_above(number: usize) -> Option<Arc<dyn Kernel>> {
+    let last = UNFINISHED.try_with(|unfinished| {
+        let mut unfinished = unfinished.borrow_mut();
+        if unfinished.len() > number { unfinished.pop() } else { None }
+    });
+    last.ok().flatten()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -189,7 +225,7 @@ fn wake_task(waker: Waker) -> Option<Panic> {
     WAKING.with(|waking| waking.set(Waking::Yes));
     let mut panic = wake_caught(waker);
     if WAKING.with(Cell::get) == Waking::Owing {
-        panic = panic.or(wake_owed());
+        panic = first(panic, wake_owed());
     }
     WAKING.with(|waking| waking.set(Waking::No));
     panic
@@ -202,7 +238,9 @@ fn owe(waker: Waker) {
         WAKING.with(|waking| waking.set(Waking::Owing));
     }
     // A thread that is ending has lost its storage: at once is better than never.
-    waker.map(wake_caught);
+    if let Some(panic) = waker.and_then(wake_caught) {
+        discard(panic);
+    }
 }
 
 #[inline]
@@ -216,22 +254,62 @@ fn wake_caught(waker: Waker) -> Option<Panic> {
 fn wake_owed() -> Option<Panic> {
     let mut panic = None;
     while let Ok(Some(waker)) = OWED.try_with(|owed| owed.borrow_mut().pop_front()) {
-        panic = panic.or(wake_caught(waker));
+        panic = first(panic, wake_caught(waker));
     }
     panic
 }
 
 /// Makes the wake-ups that this thread still owes to others, before it goes to sleep.
 pub(crate) fn settle_debts() {
-    if let Some(panic) = wake_owed() {
+    if let Some(panic) = settle_debts_caught() {
         resume(panic);
     }
 }
 
-/// A second panic while unwinding would end the process.
+/// [`settle_debts`], for a caller that must sleep all the same. Returns the first panic.
+pub(crate) fn settle_debts_caught() -> Option<Panic> {
+    let mut panic = wake_owed();
+    while let Some(object) = unfinished_above(0) {
+        let mut wakes = Wakes::new();
+        wakes.deferred = true;
+        object.finish(&mut wakes);
+        panic = first(panic, wakes.take_panic());
+        panic = first(panic, wake_owed());
+    }
+    panic
+}
+
+/// Lets a panic go on, unless this thread is panicking already: a second panic while unwinding would
+/// end the process.
 #[cold]
 pub(crate) fn resume(panic: Panic) {
-    if !std::thread::panicking() {
+    if std::thread::panicking() {
+        discard(panic);
+    } else {
         resume_unwind(panic);
     }
+}
+
+/// Drops a panic's payload, which is a user's value and may panic in its own `drop`. What that one
+/// carries is leaked, because it could go on like this for ever.
+///
+/// Every payload that this crate catches and does not pass on ends here: a payload that is dropped
+/// elsewhere can end a loop over wakers, the timer's thread, a worker or a scope half-way.
+#[cold]
+pub(crate) fn discard(panic: Panic) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+/// The first of several panics; what comes later is [discarded](discard).
+#[inline]
+pub(crate) fn first(earlier: Option<Panic>, later: Option<Panic>) -> Option<Panic> {
+    if earlier.is_some() {
+        if let Some(later) = later {
+            discard(later);
+        }
+        return earlier;
+    }
+    later
 }

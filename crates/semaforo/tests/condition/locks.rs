@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use semaforo::policy::{Exclusive, Owned, ReadWrite};
+use semaforo::policy::{Exclusive, Owned, OwnedReadWrite, ReadWrite};
 use semaforo::sync::condition::LockGuard;
-use semaforo::{Condition, Mutex, OwnerKey, Policy, ReentrantLock, RwLock};
+use semaforo::sync::reentrant::Anywhere;
+use semaforo::sync::reentrant_rwlock::WriteHold;
+use semaforo::{Condition, Mutex, OwnerKey, Policy, ReentrantLock, ReentrantRwLock, RwLock};
 
-use crate::support::{Kind, Waiter, leaked};
+use crate::support::{Kind, LONG, Waiter, leaked};
 
 pub(crate) trait Lock: Copy + Send + Sync + 'static {
     type Policy: Policy;
@@ -54,8 +56,11 @@ macro_rules! lock {
             type Policy = $policy;
             type Guard = $guard;
 
+            /// Its tasks may take their time, unless a test says otherwise.
             fn new() -> Self {
-                Self(leaked($new))
+                let lock: &'static $object = leaked($new);
+                lock.set_patience(LONG);
+                Self(lock)
             }
             fn lock(self) -> $guard {
                 let $lock = self.0;
@@ -150,4 +155,14 @@ lock! {
     try_lock: |lock| lock.try_lock_as(&OwnerKey::new());
     guard: Result::unwrap;
     is_locked: |lock| lock.is_locked();
+}
+
+lock! {
+    KeyedWriteSide: ReentrantRwLock<AtomicUsize>, OwnedReadWrite,
+        WriteHold<&'static ReentrantRwLock<AtomicUsize>, Anywhere>;
+    new: ReentrantRwLock::new(AtomicUsize::new(0));
+    ask: |lock| lock.write_as(&OwnerKey::new());
+    try_lock: |lock| lock.try_write_as(&OwnerKey::new());
+    guard: Result::unwrap;
+    is_locked: |lock| lock.writes() > 0;
 }

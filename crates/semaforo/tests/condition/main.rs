@@ -1,16 +1,22 @@
 //! Cases C, and R-20: conditions, for every kind of guard that can be waited with.
 //!
-//! `locks.rs` has the locks; `signals.rs`, `limits.rs` and `dropped.rs` have cases that are run for
-//! each of them. What only a re-entrant lock can get wrong is in `reentrant.rs`, programs that are odd
-//! but legal in `odd.rs`, and how many wake-ups a signal costs in `wake_ups.rs`.
+//! `locks.rs` has the locks; `signals.rs`, `leaving.rs`, `limits.rs`, `dropped.rs` and `behind.rs` have
+//! cases that are run for each of them. Conditions of a lock that a user made are in `own_lock.rs`.
+//! What only a re-entrant lock can get wrong is in `reentrant.rs`, and in `absent.rs` what becomes of
+//! the other guards of an owner that waits; programs that are odd but legal are in `odd.rs`, and how
+//! many wake-ups a signal costs in `wake_ups.rs`.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod absent;
+mod behind;
 mod dropped;
+mod leaving;
 mod limits;
 mod locks;
 mod odd;
+mod own_lock;
 mod reentrant;
 mod signals;
 mod wait_while;
@@ -34,7 +40,14 @@ macro_rules! every_case_for {
                 signals: the_guard_of_another_lock_panics_and_changes_nothing,
                 signals: misuse_does_not_disturb_those_who_wait,
                 signals: a_condition_belongs_to_its_first_lock_for_good,
+                signals: a_fresh_condition_takes_the_lock_of_its_first_wait,
                 signals: several_conditions_of_one_lock,
+                leaving: the_signalled_one_has_the_lock_at_once,
+                leaving: without_anybody_who_waits_it_only_leaves,
+                leaving: the_guard_of_another_lock_is_refused,
+                leaving: a_signalled_task_that_does_not_come_keeps_its_signal,
+                leaving: a_signalled_task_that_is_dropped_passes_the_signal_on,
+                leaving: a_panicking_waker_leaves_nothing_behind,
                 limits: a_wait_is_not_ended_before_its_time,
                 limits: a_zero_timeout_never_gives_the_lock_away,
                 limits: a_fired_token_never_gives_the_lock_away,
@@ -58,6 +71,10 @@ macro_rules! every_case_for {
                 dropped: a_signalled_task_that_was_passed_over_keeps_its_signal,
                 dropped: a_signalled_task_that_was_passed_over_can_be_dropped,
                 dropped: the_waker_is_given_back,
+                behind: a_signal_behind_an_unpolled_task,
+                behind: a_broadcast_behind_an_unpolled_task,
+                behind: an_urgent_signal_behind_an_unpolled_task,
+                behind: a_signal_passed_on_behind_an_unpolled_task,
             }
         }
     )*};
@@ -79,4 +96,5 @@ every_case_for! {
     rwlock_write: WriteSide,
     barging_rwlock_write: BargingWriteSide,
     reentrant_key: Keyed,
+    reentrant_rwlock_write: KeyedWriteSide,
 }

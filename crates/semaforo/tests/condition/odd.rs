@@ -317,7 +317,7 @@ fn a_waker_may_use_the_lock_and_the_condition() {
 /// each signals the next as soon as it is signalled.
 #[test]
 fn ten_thousand_chained_signals_do_not_grow_the_stack() {
-    in_its_own_process("odd::ten_thousand_chained_signals_do_not_grow_the_stack", || {
+    in_its_own_process(|| {
         const CHAIN: usize = 10_000;
         let (lock, condition) = (leaked(Mutex::new(0)), leaked(Condition::new()));
         let deepest = Arc::new(AtomicUsize::new(0));
@@ -358,9 +358,12 @@ fn leaving_from_among_many_is_quick() {
 fn a_thread_whose_time_is_up_sleeps_until_it_has_the_lock() {
     let (lock, condition) = (leaked(Mutex::new(())), leaked(Condition::new()));
     let waiter = Waiter::on_a_thread(|| {
-        condition.wait(lock.lock().wait()).timeout(PATIENCE).wait().unwrap_err().why
+        let guard = lock.lock().wait();
+        until_queued(lock, 1);
+        condition.wait(guard).timeout(PATIENCE).wait().unwrap_err().why
     });
-    until_queued(condition, 1);
+    eventually("the waiter has the lock", || lock.is_locked());
+    // Handed over by the wait itself: the lock is held before the time is up, however short that is.
     let guard = lock.lock().wait();
     eventually("its time is up", || lock.waiters() == 1);
     assert!(!waiter.is_done());

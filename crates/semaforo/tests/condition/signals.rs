@@ -290,6 +290,32 @@ pub(crate) fn a_condition_belongs_to_its_first_lock_for_good<L: Lock>() {
     assert!(!condition.signal(&first.lock()));
 }
 
+/// C-01, C-02: a condition that was never waited on belongs to no lock, whatever was signalled; the
+/// first wait decides, and another lock's guard is refused from then on, also if nothing waits.
+pub(crate) fn a_fresh_condition_takes_the_lock_of_its_first_wait<L: Lock>() {
+    for first_use in 0..4 {
+        let (lock, condition) = L::with_condition();
+        let another = L::new();
+        assert!(!condition.signal(&another.lock()));
+        assert_eq!(condition.signal_many(&another.lock(), 3), 0);
+        assert_eq!(condition.broadcast(&another.lock()), 0);
+        assert_eq!(condition.least_priority(&another.lock()), None);
+        match first_use {
+            0 => drop(Step::queued(condition.wait(lock.lock()))),
+            1 => drop(condition.wait_by(lock.lock(), 1)),
+            2 => drop(condition.wait_while(lock.lock(), |_| false).wait()),
+            _ => drop(condition.signal_urgent(lock.lock()).wait()),
+        }
+        let message = panic_of(|| condition.wait(another.lock()));
+        assert_eq!(message, "a condition was used with the guard of another lock");
+        assert!(!another.is_locked(), "the guard is dropped");
+        let mut own = Step::queued(condition.wait(lock.lock()));
+        assert!(condition.signal(&lock.lock()));
+        drop(own.expect_ready());
+        assert!(!lock.is_locked());
+    }
+}
+
 pub(crate) fn several_conditions_of_one_lock<L: Lock>() {
     in_every_arrangement(|arrangement| {
         let lock = L::new();

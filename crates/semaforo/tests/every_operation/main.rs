@@ -1,11 +1,15 @@
 //! Cases X: what holds for every operation that may wait, shown for every one of them.
 //!
-//! `subjects.rs` has the operations, `cases.rs` the cases; here they meet.
+//! `subjects.rs` has the operations, `cases.rs` the cases; here they meet. An operation of which two
+//! cannot wait beside each other (they would meet, or the end of one would be the other's), or that is
+//! no [`Request`](semaforo::Request), is in `loners.rs`, and has the cases of `alone.rs`.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alone;
 mod cases;
+mod loners;
 mod subjects;
 
 macro_rules! every_case_for {
@@ -51,7 +55,12 @@ every_case_for! {
     barging_mutex_lock: BargingLock,
     rwlock_read: Read,
     rwlock_write: Write,
+    barging_rwlock_read: BargingRead,
     barging_rwlock_write: BargingWrite,
+    reentrant_rwlock_read: ReadForThread,
+    reentrant_rwlock_read_as: ReadForKey,
+    reentrant_rwlock_write: WriteForThread,
+    reentrant_rwlock_write_as: WriteForKey,
     reentrant_lock: LockForThread,
     reentrant_lock_as: LockForKey,
     latch_opened: Opened,
@@ -70,4 +79,38 @@ every_case_for! {
     transfer_queue_transfer: Transfer,
     synchronous_queue_take: ReceiveSynchronously,
     synchronous_queue_put: PutSynchronously,
+}
+
+macro_rules! every_case_alone_for {
+    ($($module:ident: $loner:ident),* $(,)?) => {$(
+        mod $module {
+            use crate::alone as cases;
+            use crate::loners::$loner as Subject;
+
+            run! {
+                a_limit_that_has_passed_ends_it_at_once,
+                a_token_fired_before_ends_it_at_once,
+                cancelled_comes_before_timed_out,
+                a_limit_is_kept,
+                the_longest_limit_is_no_limit,
+                what_is_there_is_granted_whatever_the_bounds,
+                cancelling_ends_the_wait_and_leaves_no_trace,
+                dropping_gives_the_waker_back,
+                the_last_waker_is_the_one_that_is_woken,
+            }
+        }
+    )*};
+}
+
+every_case_alone_for! {
+    barrier_arrive: Arrive,
+    exchanger_exchange: Exchange,
+    condition_wait: Wait,
+    condition_wait_while: WaitWhile,
+    reentrant_condition_wait: WaitForKey,
+    phaser_arrive_and_wait: ArriveAndWait,
+    handle_join: Join,
+    handle_finished: Finished,
+    pool_shutdown: Leave,
+    take_batch: TakeBatch,
 }

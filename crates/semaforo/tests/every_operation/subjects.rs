@@ -4,10 +4,12 @@ use std::sync::Mutex as StdMutex;
 
 use semaforo::policy::Exclusive;
 use semaforo::request::{Limited, Operation, Output};
+use semaforo::sync::reentrant::{Anywhere, OnThisThread};
+use semaforo::sync::reentrant_rwlock::{ReadEntry, WriteEntry, WriteHold};
 use semaforo::{
     AutoEvent, BlockingQueue, CancelSource, CancelToken, Event, Latch, Mutex, OwnerKey, Parker,
-    Phaser, Promise, ReentrantLock, Rejected, Request, RwLock, Semaphore, Synchronizer,
-    SynchronousQueue, TransferQueue, WaitError,
+    Phaser, Promise, ReentrantLock, ReentrantRwLock, Rejected, Request, RwLock, Semaphore,
+    Synchronizer, SynchronousQueue, TransferQueue, WaitError,
 };
 
 use crate::support::{Kind, Queued, Waiter, eventually, leaked};
@@ -172,8 +174,10 @@ type MutexHolding = Holding<Mutex<()>, semaforo::MutexGuard<'static, ()>>;
 type ReadHolding = Holding<RwLock<()>, semaforo::RwLockReadGuard<'static, ()>>;
 type WriteHolding = Holding<RwLock<()>, semaforo::RwLockWriteGuard<'static, ()>>;
 type KeyHolding = Holding<ReentrantLock<()>, semaforo::sync::reentrant::KeyGuard<'static, ()>>;
+type KeyWriteHolding =
+    Holding<ReentrantRwLock<()>, WriteHold<&'static ReentrantRwLock<()>, Anywhere>>;
 type OwnHolding =
-    Holding<Synchronizer<Exclusive>, semaforo::Held<Exclusive, &'static Synchronizer<Exclusive>>>;
+    Holding<Synchronizer<Exclusive>, semaforo::Held<&'static Synchronizer<Exclusive>>>;
 
 subject! {
     Acquire(sent): Semaphore, semaforo::sync::semaphore::Acquire<&'static Semaphore>;
@@ -192,7 +196,7 @@ subject! {
 }
 
 subject! {
-    Lock(sent): MutexHolding, semaforo::sync::mutex::Lock<(), &'static Mutex<()>>;
+    Lock(sent): MutexHolding, semaforo::sync::mutex::Lock<&'static Mutex<()>>;
     new: || Holding::new(Mutex::new(()), |lock| lock.lock().wait());
     ask: |holding| holding.object.lock();
     provide: |holding| holding.let_go();
@@ -200,7 +204,7 @@ subject! {
 }
 
 subject! {
-    BargingLock(sent): MutexHolding, semaforo::sync::mutex::Lock<(), &'static Mutex<()>>;
+    BargingLock(sent): MutexHolding, semaforo::sync::mutex::Lock<&'static Mutex<()>>;
     new: || Holding::new(Mutex::barging(()), |lock| lock.lock().wait());
     ask: |holding| holding.object.lock();
     provide: |holding| holding.let_go();
@@ -208,7 +212,7 @@ subject! {
 }
 
 subject! {
-    Read(sent): WriteHolding, semaforo::sync::rwlock::Read<(), &'static RwLock<()>>;
+    Read(sent): WriteHolding, semaforo::sync::rwlock::Read<&'static RwLock<()>>;
     new: || Holding::new(RwLock::new(()), |lock| lock.write().wait());
     ask: |holding| holding.object.read();
     provide: |holding| holding.let_go();
@@ -216,7 +220,7 @@ subject! {
 }
 
 subject! {
-    Write(sent): ReadHolding, semaforo::sync::rwlock::Write<(), &'static RwLock<()>>;
+    Write(sent): ReadHolding, semaforo::sync::rwlock::Write<&'static RwLock<()>>;
     new: || Holding::new(RwLock::new(()), |lock| lock.read().wait());
     ask: |holding| holding.object.write();
     provide: |holding| holding.let_go();
@@ -224,7 +228,7 @@ subject! {
 }
 
 subject! {
-    BargingWrite(sent): ReadHolding, semaforo::sync::rwlock::Write<(), &'static RwLock<()>>;
+    BargingWrite(sent): ReadHolding, semaforo::sync::rwlock::Write<&'static RwLock<()>>;
     new: || Holding::new(RwLock::barging(()), |lock| lock.read().wait());
     ask: |holding| holding.object.write();
     provide: |holding| holding.let_go();
@@ -232,9 +236,60 @@ subject! {
 }
 
 subject! {
+    BargingRead(sent): WriteHolding, semaforo::sync::rwlock::Read<&'static RwLock<()>>;
+    new: || Holding::new(RwLock::barging(()), |lock| lock.write().wait());
+    ask: |holding| holding.object.read();
+    provide: |holding| holding.let_go();
+    available: |holding| holding.object.available().into();
+}
+
+/// How often such a lock is held, for reading and for writing.
+fn holds(holding: &KeyWriteHolding) -> u64 {
+    u64::from(holding.object.readers()) << 32 | u64::from(holding.object.writes())
+}
+
+fn held_for_writing() -> KeyWriteHolding {
+    Holding::new(ReentrantRwLock::new(()), |lock| lock.write_as(&OwnerKey::new()).wait().unwrap())
+}
+
+subject! {
+    ReadForThread(made_there): KeyWriteHolding,
+        ReadEntry<&'static ReentrantRwLock<()>, OnThisThread>;
+    new: held_for_writing;
+    ask: |holding| holding.object.read();
+    provide: |holding| holding.let_go();
+    available: |holding| holds(holding);
+}
+
+subject! {
+    ReadForKey(sent): KeyWriteHolding, ReadEntry<&'static ReentrantRwLock<()>, Anywhere>;
+    new: held_for_writing;
+    ask: |holding| holding.object.read_as(&OwnerKey::new());
+    provide: |holding| holding.let_go();
+    available: |holding| holds(holding);
+}
+
+subject! {
+    WriteForThread(made_there): KeyWriteHolding,
+        WriteEntry<&'static ReentrantRwLock<()>, OnThisThread>;
+    new: held_for_writing;
+    ask: |holding| holding.object.write();
+    provide: |holding| holding.let_go();
+    available: |holding| holds(holding);
+}
+
+subject! {
+    WriteForKey(sent): KeyWriteHolding, WriteEntry<&'static ReentrantRwLock<()>, Anywhere>;
+    new: held_for_writing;
+    ask: |holding| holding.object.write_as(&OwnerKey::new());
+    provide: |holding| holding.let_go();
+    available: |holding| holds(holding);
+}
+
+subject! {
     LockForThread(made_there): KeyHolding,
         semaforo::sync::reentrant::Reenter<
-            (), &'static ReentrantLock<()>, semaforo::sync::reentrant::OnThisThread>;
+            &'static ReentrantLock<()>, OnThisThread>;
     new: || Holding::new(ReentrantLock::new(()), |lock| {
         lock.lock_as(&OwnerKey::new()).wait().unwrap()
     });
@@ -246,7 +301,7 @@ subject! {
 subject! {
     LockForKey(sent): KeyHolding,
         semaforo::sync::reentrant::Reenter<
-            (), &'static ReentrantLock<()>, semaforo::sync::reentrant::Anywhere>;
+            &'static ReentrantLock<()>, Anywhere>;
     new: || Holding::new(ReentrantLock::new(()), |lock| {
         lock.lock_as(&OwnerKey::new()).wait().unwrap()
     });
@@ -325,7 +380,7 @@ subject! {
 }
 
 subject! {
-    Own(sent): OwnHolding, semaforo::request::Acquiring<Exclusive, &'static Synchronizer<Exclusive>>;
+    Own(sent): OwnHolding, semaforo::request::Acquiring<&'static Synchronizer<Exclusive>>;
     new: || {
         let state = Exclusive::initial(false);
         Holding::new(Synchronizer::new(Exclusive, state), |own| own.acquire(()).wait())
@@ -343,7 +398,7 @@ fn filled(queue: BlockingQueue<u32>) -> BlockingQueue<u32> {
 
 subject! {
     Take(sent): BlockingQueue<u32>,
-        semaforo::queue::blocking::Take<u32, &'static BlockingQueue<u32>>;
+        semaforo::queue::blocking::Take<&'static BlockingQueue<u32>>;
     new: || BlockingQueue::bounded(1);
     ask: |queue| queue.take();
     provide: |queue| queue.try_put(1).unwrap();
@@ -352,7 +407,7 @@ subject! {
 
 subject! {
     TakeUnbounded(sent): BlockingQueue<u32>,
-        semaforo::queue::blocking::Take<u32, &'static BlockingQueue<u32>>;
+        semaforo::queue::blocking::Take<&'static BlockingQueue<u32>>;
     new: BlockingQueue::unbounded;
     ask: |queue| queue.take();
     provide: |queue| queue.try_put(1).unwrap();
@@ -361,7 +416,7 @@ subject! {
 
 // What is put cannot be passed on, hence room for all who wait.
 subject! {
-    Put(sent): BlockingQueue<u32>, semaforo::queue::blocking::Put<u32, &'static BlockingQueue<u32>>;
+    Put(sent): BlockingQueue<u32>, semaforo::queue::blocking::Put<&'static BlockingQueue<u32>>;
     new: || filled(BlockingQueue::bounded(3));
     ask: |queue| queue.put(7);
     provide: |queue| let_go(queue.drain());
@@ -370,10 +425,10 @@ subject! {
 
 subject! {
     PutByPriority(sent): BlockingQueue<u32>,
-        semaforo::queue::blocking::Put<u32, &'static BlockingQueue<u32>>;
+        semaforo::queue::blocking::Put<&'static BlockingQueue<u32>>;
     new: || {
         let builder = BlockingQueue::builder().capacity(3);
-        filled(builder.by_priority(|item: &u32| (*item).into()).build())
+        filled(builder.by_priority(|item: &u32| *item).build())
     };
     ask: |queue| queue.put(7);
     provide: |queue| let_go(queue.drain());
@@ -382,7 +437,7 @@ subject! {
 
 subject! {
     Receive(sent): TransferQueue<u32>,
-        semaforo::queue::Receive<u32, TransferQueue<u32>, &'static TransferQueue<u32>>;
+        semaforo::queue::Receive<&'static TransferQueue<u32>>;
     new: TransferQueue::new;
     ask: |queue| queue.take();
     provide: |queue| queue.put(1).unwrap();
@@ -392,7 +447,7 @@ subject! {
 // Takes the messages of all who wait; if there are none, somebody is there for the next one.
 subject! {
     Transfer(sent): TransferQueue<u32>,
-        semaforo::queue::Transfer<u32, TransferQueue<u32>, &'static TransferQueue<u32>>;
+        semaforo::queue::Transfer<&'static TransferQueue<u32>>;
     new: TransferQueue::new;
     ask: |queue| queue.transfer(7);
     provide: |queue| {
@@ -407,7 +462,7 @@ subject! {
 // Somebody is there with an item, for as long as it takes.
 subject! {
     ReceiveSynchronously(sent): SynchronousQueue<u32>,
-        semaforo::queue::Receive<u32, SynchronousQueue<u32>, &'static SynchronousQueue<u32>>;
+        semaforo::queue::Receive<&'static SynchronousQueue<u32>>;
     new: SynchronousQueue::new;
     ask: |queue| queue.take();
     provide: |queue| {
@@ -421,7 +476,7 @@ subject! {
 
 subject! {
     PutSynchronously(sent): SynchronousQueue<u32>,
-        semaforo::queue::Transfer<u32, SynchronousQueue<u32>, &'static SynchronousQueue<u32>>;
+        semaforo::queue::Transfer<&'static SynchronousQueue<u32>>;
     new: SynchronousQueue::new;
     ask: |queue| queue.put(7);
     provide: |queue| {

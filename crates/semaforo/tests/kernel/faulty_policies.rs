@@ -3,10 +3,11 @@
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::support::{
-    Line, Step, Waiter, fire, in_every_arrangement, in_its_own_process, leaked, message_of,
-    panic_of,
+    Bomb, LONG, Line, Step, Waiter, eventually, explodes, fire, in_every_arrangement,
+    in_its_own_process, leaked, message_of, panic_of,
 };
 use semaforo::policy::Lanes;
 use semaforo::{CancelSource, Policy, Synchronizer, WaitError};
@@ -29,6 +30,8 @@ mod hook {
     pub(crate) const BARGES: usize = 7;
     pub(crate) const OVERTAKES: usize = 8;
     pub(crate) const EXPEL: usize = 9;
+    /// Besides one of them: with a payload that panics when it is dropped.
+    pub(crate) const EXPLODES: usize = 1 << 8;
 }
 
 /// Whom the hook is about.
@@ -44,10 +47,11 @@ impl Hooked {
     }
 
     fn check(&self, hook: usize, name: u32) {
-        assert!(
-            self.panics_in.load(Ordering::SeqCst) != hook || name != BAD,
-            "the policy panicked"
-        );
+        let armed = self.panics_in.load(Ordering::SeqCst);
+        if name == BAD && armed == hook | hook::EXPLODES {
+            std::panic::panic_any(Bomb(3));
+        }
+        assert!(armed != hook || name != BAD, "the policy panicked");
     }
 }
 
@@ -165,7 +169,7 @@ fn a_policy_that_panics_at_the_first_look_queues_nothing() {
 /// when it comes again while the request is dropped.
 #[test]
 fn a_policy_that_panics_over_the_lane_queues_nothing() {
-    in_its_own_process("a_policy_that_panics_over_the_lane_queues_nothing", || {
+    in_its_own_process(|| {
         let object = hooked(0);
         let mut before = Step::queued(object.acquire(1));
         object.policy().arm(hook::LANE);
@@ -199,7 +203,7 @@ fn a_policy_that_panics_over_a_release_changes_nothing() {
 /// Whether to expel is asked of those who cannot be granted, so whoever was granted is safe.
 #[test]
 fn a_policy_that_panics_over_expelling_ends_only_those_it_looks_at() {
-    in_its_own_process("a_policy_that_panics_over_expelling_ends_only_those_it_looks_at", || {
+    in_its_own_process(|| {
         let object = hooked(0);
         let mut first = Step::queued(object.acquire(1));
         let second = Step::queued(object.acquire(2));
@@ -232,29 +236,26 @@ fn a_policy_that_panics_over_the_next_lane_leaves_the_last_grant_alone() {
 /// waiter were touched.
 #[test]
 fn a_policy_that_panics_over_the_next_lane_touches_no_thread_that_has_left() {
-    in_its_own_process(
-        "a_policy_that_panics_over_the_next_lane_touches_no_thread_that_has_left",
-        || {
-            for _ in 0..200 {
-                let object = hooked(0);
-                let first = Waiter::on_a_thread(|| object.acquire(1).wait().forget());
-                crate::support::until_queued(object, 1);
-                let mut second = Step::queued(object.acquire(2));
-                object.policy().arm(hook::NEXT_LANE);
-                let _ = std::panic::catch_unwind(|| object.release(()));
-                object.policy().arm(hook::NONE);
-                first.join();
-                object.release(()).unwrap();
-                drop(second.expect_ready());
-            }
-        },
-    );
+    in_its_own_process(|| {
+        for _ in 0..200 {
+            let object = hooked(0);
+            let first = Waiter::on_a_thread(|| object.acquire(1).wait().forget());
+            crate::support::until_queued(object, 1);
+            let mut second = Step::queued(object.acquire(2));
+            object.policy().arm(hook::NEXT_LANE);
+            let _ = std::panic::catch_unwind(|| object.release(()));
+            object.policy().arm(hook::NONE);
+            first.join();
+            object.release(()).unwrap();
+            drop(second.expect_ready());
+        }
+    });
 }
 
 /// Whether a policy barges is asked at many places, also while the lock is being let go.
 #[test]
 fn a_policy_that_panics_over_barging_locks_nobody_out() {
-    in_its_own_process("a_policy_that_panics_over_barging_locks_nobody_out", || {
+    in_its_own_process(|| {
         let object = hooked(0);
         let mut waiter = Step::queued(object.acquire(1));
         object.policy().arm(hook::BARGES);
@@ -269,7 +270,7 @@ fn a_policy_that_panics_over_barging_locks_nobody_out() {
 
 #[test]
 fn a_policy_that_panics_over_overtaking_hurts_only_the_asker() {
-    in_its_own_process("a_policy_that_panics_over_overtaking_hurts_only_the_asker", || {
+    in_its_own_process(|| {
         let object = hooked(0);
         let mut waiter = Step::queued(object.acquire(1));
         object.policy().arm(hook::OVERTAKES);
@@ -285,7 +286,7 @@ fn a_policy_that_panics_over_overtaking_hurts_only_the_asker() {
 
 #[test]
 fn a_policy_that_panics_over_an_undo_hurts_nobody_else() {
-    in_its_own_process("a_policy_that_panics_over_an_undo_hurts_nobody_else", || {
+    in_its_own_process(|| {
         let object = hooked(0);
         let bad = Step::queued(object.acquire(BAD));
         let mut good = Step::queued(object.acquire(1));
@@ -296,6 +297,50 @@ fn a_policy_that_panics_over_an_undo_hurts_nobody_else() {
         object.release(()).unwrap();
         drop(good.expect_ready());
         assert_eq!(object.waiters(), 0);
+    });
+}
+
+/// Payloads that panic when they are dropped, where the crate catches a policy's panic.
+#[test]
+fn a_policy_whose_payloads_panic_hurts_nobody_else() {
+    in_its_own_process(|| {
+        // In the grant loop: both bad ones are ended, and the next one has it.
+        let object = hooked(0);
+        let mut bad = [(); 2].map(|()| Step::queued(object.acquire(BAD)));
+        let mut good = Step::queued(object.acquire(1));
+        object.policy().arm(hook::ACQUIRE | hook::EXPLODES);
+        assert!(!explodes(|| _ = object.release(()).unwrap()));
+        assert_eq!((bad[0].wakes(), bad[1].wakes(), good.wakes()), (1, 1, 1));
+        assert!(bad.iter_mut().all(|bad| explodes(|| drop(bad.poll()))));
+        drop(good.expect_ready());
+        assert_eq!((object.state(), object.waiters()), (1, 0));
+
+        // Over the lanes, where no request is to blame.
+        let object = hooked(0);
+        let mut first = Step::queued(object.acquire(1));
+        let mut second = Step::queued(object.acquire(2));
+        object.policy().arm(hook::NEXT_LANE | hook::EXPLODES);
+        let exploded = explodes(|| _ = object.release(()).unwrap());
+        object.policy().arm(hook::NONE);
+        assert!(!exploded, "what other panics over the lanes do not");
+        assert_eq!((first.wakes(), object.waiters()), (1, 1));
+        drop(first.expect_ready());
+        drop(second.expect_ready());
+        assert_eq!((object.state(), object.waiters()), (1, 0));
+
+        // In a tick: the timer's thread and the watchdog go on.
+        let object = hooked(0);
+        object.set_patience(Duration::from_millis(4));
+        let bad = Step::queued(object.acquire(BAD));
+        let (_unpolled, next) = (Step::queued(object.acquire(1)), Step::queued(object.acquire(2)));
+        object.policy().arm(hook::UNDO | hook::EXPLODES);
+        object.release(()).unwrap();
+        let timed = Step::queued(hooked(0).acquire(1).timeout(Duration::from_millis(20)));
+        eventually("the timer goes on", || timed.wakes() == 1);
+        object.policy().arm(hook::NONE);
+        object.release(()).unwrap();
+        eventually("the watchdog goes on", || next.wakes() == 1);
+        drop(bad);
     });
 }
 
@@ -331,7 +376,7 @@ impl Policy for Fickle {
 /// right list would go on pointing to it.
 #[test]
 fn a_lane_that_changes_corrupts_no_list() {
-    in_its_own_process("a_lane_that_changes_corrupts_no_list", || {
+    in_its_own_process(|| {
         let lane = leaked(AtomicUsize::new(0));
         let object = leaked(Synchronizer::new(Fickle { lane }, 0));
         let first = Step::queued(object.acquire(()));
@@ -387,7 +432,7 @@ impl Policy for Unbounded {
 /// Bits above the 61 that a policy has are cut off, not taken for the framework's own.
 #[test]
 fn a_state_that_does_not_fit_is_cut_off() {
-    in_its_own_process("a_state_that_does_not_fit_is_cut_off", || {
+    in_its_own_process(|| {
         const STATE: u64 = (1 << semaforo::policy::STATE_BITS) - 1;
         for too_large in [u64::MAX, 1 << 63, 1 << 62, 1 << 61] {
             let state = leaked(AtomicU64::new(too_large));
@@ -404,4 +449,44 @@ fn a_state_that_does_not_fit_is_cut_off() {
             drop(object.try_acquire(()));
         }
     });
+}
+
+#[test]
+fn an_undo_that_panics_in_a_tick_does_not_end_the_watchdog() {
+    in_its_own_process(|| {
+        let policy = Hooked::new();
+        let object = Synchronizer::new(policy, 0);
+        object.set_patience(Duration::from_millis(4));
+        // The first two are granted, and taken back in one tick; the policy panics over the second.
+        let asks = [1, BAD, 3, 4, 5];
+        let waiting: Vec<_> = asks.map(|name| Step::queued(object.acquire(name))).into();
+        policy.arm(hook::UNDO);
+        object.release(()).unwrap();
+        object.release(()).unwrap();
+        let granted = |waiter: usize| eventually("granted", || waiting[waiter].wakes() == 1);
+        // One unit is lost with the panic, the other goes from one to the next.
+        (0..5).for_each(granted);
+    });
+}
+
+#[test]
+fn a_request_with_a_token_can_be_polled_again_after_a_panic_of_the_policy() {
+    let policy = Hooked::new();
+    let object = Synchronizer::new(policy, 0);
+    object.set_patience(Duration::from_millis(50));
+    let stop = CancelSource::new();
+    let mut request = Step::new(object.acquire(BAD).cancel_on(&stop.token()));
+    let mut limited = Step::new(object.acquire(BAD).timeout(LONG));
+    policy.arm(hook::REFUSE);
+    panic_of(|| request.poll().is_ready());
+    panic_of(|| limited.poll().is_ready());
+    assert_eq!(stop.token().registrations(), 0);
+    policy.arm(hook::NONE);
+    request.expect_pending();
+    limited.expect_pending();
+    assert_eq!((object.waiters(), stop.token().registrations()), (2, 1));
+    stop.cancel();
+    assert_eq!(request.expect_ready().unwrap_err(), WaitError::Cancelled);
+    object.release(()).unwrap();
+    drop(limited.expect_ready().unwrap());
 }

@@ -59,7 +59,7 @@ units!(RefusePanics {
 
 #[test]
 fn a_request_whose_policy_panics_as_it_queues_leaves_its_token() {
-    in_its_own_process("a_request_whose_policy_panics_as_it_queues_leaves_its_token", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(RefusePanics, 0);
         let source = CancelSource::new();
         let token = source.token();
@@ -74,7 +74,7 @@ fn a_request_whose_policy_panics_as_it_queues_leaves_its_token() {
 
 #[test]
 fn a_wait_whose_policy_panics_as_it_queues_leaves_its_token() {
-    in_its_own_process("a_wait_whose_policy_panics_as_it_queues_leaves_its_token", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(RefusePanics, 0);
         let source = CancelSource::new();
         let token = source.token();
@@ -96,7 +96,7 @@ units!(LaneChanges {
 
 #[test]
 fn a_lane_that_changes_leaves_no_dangling_waiter() {
-    in_its_own_process("a_lane_that_changes_leaves_no_dangling_waiter", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(LaneChanges, 0);
         let request = Step::queued(object.acquire(1));
         LANE.store(1, SeqCst);
@@ -125,7 +125,7 @@ units!(LanePanics {
 
 #[test]
 fn a_lane_that_panics_as_a_request_queues_queues_nothing() {
-    in_its_own_process("a_lane_that_panics_as_a_request_queues_queues_nothing", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(LanePanics, 0);
         let first = Step::queued(object.acquire(1));
         let mut second = Step::new(object.acquire(1));
@@ -141,7 +141,7 @@ fn a_lane_that_panics_as_a_request_queues_queues_nothing() {
 
 #[test]
 fn a_lane_that_panics_as_a_request_leaves_leaves_no_dangling_waiter() {
-    in_its_own_process("a_lane_that_panics_as_a_request_leaves_leaves_no_dangling_waiter", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(LanePanics, 0);
         let first = Step::queued(object.acquire(1));
         LANE_PANICS.store(true, SeqCst);
@@ -156,7 +156,7 @@ fn a_lane_that_panics_as_a_request_leaves_leaves_no_dangling_waiter() {
 
 #[test]
 fn a_lane_that_panics_does_not_end_the_timer() {
-    in_its_own_process("a_lane_that_panics_does_not_end_the_timer", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(LanePanics, 0);
         let _first = Step::queued(object.acquire(1).timeout(Duration::from_millis(20)));
         LANE_PANICS.store(true, SeqCst);
@@ -202,7 +202,7 @@ fn a_next_lane_that_panics_takes_no_grant_away() {
 
 #[test]
 fn a_next_lane_that_panics_does_not_touch_a_thread_that_has_gone() {
-    in_its_own_process("a_next_lane_that_panics_does_not_touch_a_thread_that_has_gone", || {
+    in_its_own_process(|| {
         NEXT_LANE_SLOW.store(true, SeqCst);
         let object = Arc::new(Synchronizer::new(NextLanePanics, 0));
         let there = Arc::clone(&object);
@@ -234,8 +234,8 @@ units!(UndoPanics {
 
 #[test]
 fn an_undo_that_panics_hurts_nobody_else() {
-    in_its_own_process("an_undo_that_panics_hurts_nobody_else", || {
-        let object = Synchronizer::new(UndoPanics, 0);
+    in_its_own_process(|| {
+        let object = crate::support::patient(Synchronizer::new(UndoPanics, 0));
         let mut first = Step::queued(object.acquire(7));
         let mut second = Step::queued(object.acquire(1));
         let third = Step::queued(object.acquire(20));
@@ -259,7 +259,7 @@ units!(HighBits {
 
 #[test]
 fn a_state_that_does_not_fit_does_not_lock_the_object_for_good() {
-    in_its_own_process("a_state_that_does_not_fit_does_not_lock_the_object_for_good", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(HighBits, 0);
         let mut request = Step::queued(object.acquire(1));
         let _ = object.release(1);
@@ -282,7 +282,7 @@ units!(BargesPanics {
 
 #[test]
 fn a_barges_that_panics_does_not_lock_the_object_for_good() {
-    in_its_own_process("a_barges_that_panics_does_not_lock_the_object_for_good", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(BargesPanics, 0);
         let first = Step::queued(object.acquire(1));
         BARGES_PANICS.store(true, SeqCst);
@@ -306,7 +306,7 @@ units!(AcquirePanics {
 
 #[test]
 fn a_dormant_request_whose_policy_panics_can_be_polled_again() {
-    in_its_own_process("a_dormant_request_whose_policy_panics_can_be_polled_again", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(AcquirePanics, 0);
         object.set_patience(Duration::from_millis(2));
         let mut dormant = Step::queued(object.acquire(1));
@@ -345,7 +345,7 @@ impl Policy for ReleasePanics {
 
 #[test]
 fn a_release_that_panics_does_not_end_the_watchdog() {
-    in_its_own_process("a_release_that_panics_does_not_end_the_watchdog", || {
+    in_its_own_process(|| {
         let object = Synchronizer::new(ReleasePanics, 0);
         object.set_patience(Duration::from_millis(4));
         let first = Step::queued(object.acquire(1));

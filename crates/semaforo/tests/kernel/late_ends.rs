@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Step, panicking_waker, waker_that};
-use crate::support::{eventually, in_its_own_process, leaked, panic_of};
-use semaforo::{CancelSource, OwnerKey, ReentrantLock, Semaphore, TooManyHolds};
+use crate::support::{
+    SHORT, Step, ThreadState, eventually, held_up, in_its_own_process, leaked, panic_of,
+    panicking_waker, waker_that,
+};
+use semaforo::{CancelSource, OwnerKey, ReentrantLock, Semaphore, TooManyHolds, WaitError};
 
 /// The grant won when the limit passed; then it was taken back. The limit still holds.
 #[test]
@@ -63,7 +65,7 @@ fn a_cancelled_request_that_comes_back_holds_up_nobody() {
 /// granted.
 #[test]
 fn a_waker_that_blocks_is_not_held_up_by_an_unclaimed_grant() {
-    in_its_own_process("a_waker_that_blocks_is_not_held_up_by_an_unclaimed_grant", || {
+    in_its_own_process(|| {
         let semaphore = leaked(Semaphore::new(0));
         let done = leaked(AtomicBool::new(false));
         let waker = waker_that(|| {
@@ -83,7 +85,7 @@ fn a_waker_that_blocks_is_not_held_up_by_an_unclaimed_grant() {
 /// A poll that panicked because of somebody's waker has ended the request; polling again says so.
 #[test]
 fn a_request_whose_poll_panicked_can_be_polled_again() {
-    in_its_own_process("a_request_whose_poll_panicked_can_be_polled_again", || {
+    in_its_own_process(|| {
         let semaphore = Semaphore::barging(0);
         let mut first = Step::queued(semaphore.acquire(1));
         let mut second = Step::new(semaphore.acquire(1));
@@ -121,7 +123,8 @@ fn a_refusal_stands_although_a_hold_was_given_up_meanwhile() {
     assert!(!panicked, "refused, and then no longer");
 }
 
-/// Barging: closing while one waiter is on its way (told to try again) refuses the others too.
+/// Barging: closing while one waiter is on its way (told to try again) refuses the others too, before
+/// `close` returns and before that one comes.
 #[test]
 fn closing_a_barging_semaphore_refuses_those_behind_a_task_that_was_told_to_try_again() {
     let semaphore = Semaphore::barging(0);
@@ -129,42 +132,73 @@ fn closing_a_barging_semaphore_refuses_those_behind_a_task_that_was_told_to_try_
     let mut second = Step::queued(semaphore.acquire(1));
     semaphore.release(1).unwrap();
     semaphore.close();
-    assert!(first.expect_ready().is_err());
     assert_eq!(second.wakes(), 1, "still waits for a closed semaphore");
     assert!(second.expect_ready().is_err());
+    assert!(first.expect_ready().is_err());
 }
 
 #[test]
 fn closing_a_barging_semaphore_refuses_those_behind_a_thread_that_was_told_to_try_again() {
-    for round in 0..2_000 {
-        let semaphore = Semaphore::barging(0);
-        thread::scope(|scope| {
-            scope.spawn(|| drop(semaphore.acquire(1).wait()));
-            eventually("the first waits", || semaphore.waiters() == 1);
-            let second = Step::queued(semaphore.acquire(2));
-            semaphore.release(1).unwrap();
-            semaphore.close();
-            eventually(&format!("the second is refused, round {round}"), || second.wakes() == 1);
-        });
-    }
+    let semaphore = leaked(Semaphore::barging(0));
+    let (first, door) = held_up(|| semaphore.acquire(1).wait().map(drop));
+    let mut second = Step::queued(semaphore.acquire(2));
+    semaphore.release(1).unwrap();
+    semaphore.close();
+    assert_eq!(second.wakes(), 1, "still waits for a closed semaphore");
+    assert!(second.expect_ready().is_err());
+    door.open();
+    assert!(first.join().is_err());
+}
+
+/// Barging: a thread was told to try again, its token has fired since, and a newcomer was faster. It
+/// sees that it was cancelled, instead of waiting for another turn.
+#[test]
+fn a_thread_that_was_told_to_try_again_looks_at_its_token() {
+    let semaphore = leaked(Semaphore::barging(0));
+    let source = CancelSource::new();
+    let token = source.token();
+    let (first, door) = held_up(move || semaphore.acquire(1).cancel_on(&token).wait().map(drop));
+    semaphore.release(1).unwrap();
+    semaphore.try_acquire(1).expect("a newcomer may overtake").forget();
+    source.cancel();
+    door.open();
+    assert_eq!(first.join(), Err(WaitError::Cancelled));
+    assert_eq!((semaphore.waiters(), source.token().registrations()), (0, 0));
+}
+
+/// The same with a limit that has passed.
+#[test]
+fn a_thread_that_was_told_to_try_again_looks_at_its_limit() {
+    let semaphore = leaked(Semaphore::barging(0));
+    let begun = Instant::now();
+    let (first, door) = held_up(|| semaphore.acquire(1).timeout(SHORT).wait().map(drop));
+    semaphore.release(1).unwrap();
+    semaphore.try_acquire(1).expect("a newcomer may overtake").forget();
+    eventually("the limit passes", || begun.elapsed() > 2 * SHORT);
+    door.open();
+    assert_eq!(first.join(), Err(WaitError::TimedOut));
+    assert_eq!(semaphore.waiters(), 0);
 }
 
 /// Threads are woken before tasks: a waker that blocks does not keep from them what is theirs.
 #[test]
 fn a_waker_that_blocks_does_not_hold_up_threads_that_were_answered() {
-    in_its_own_process("a_waker_that_blocks_does_not_hold_up_threads_that_were_answered", || {
+    in_its_own_process(|| {
         let semaphore = leaked(Semaphore::new(0));
         let ran = leaked(semaforo::Event::new());
         let waker = waker_that(|| ran.happened().wait());
         let mut first = Step::new(semaphore.acquire(1));
         assert!(first.poll_with(&waker).is_pending());
-        let waiting = thread::spawn(|| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = thread::spawn(move || {
+            tell.send(ThreadState::here()).unwrap();
             drop(semaphore.acquire(1).wait());
             ran.set();
         });
+        let state = told.recv().unwrap();
         eventually("both wait", || semaphore.waiters() == 2);
-        // Nothing shows that it sleeps by now; if it still spins, the test proves less.
-        thread::sleep(Duration::from_millis(50));
+        // One that spins is answered without being woken.
+        eventually("the thread sleeps", || state.is_asleep());
         semaphore.release(2).unwrap();
         waiting.join().unwrap();
     });
@@ -174,7 +208,7 @@ fn a_waker_that_blocks_does_not_hold_up_threads_that_were_answered() {
 /// that fires by itself.
 #[test]
 fn a_waker_on_the_timers_thread_can_wait_with_a_limit() {
-    in_its_own_process("a_waker_on_the_timers_thread_can_wait_with_a_limit", || {
+    in_its_own_process(|| {
         let semaphore = leaked(Semaphore::new(0));
         let done = leaked(AtomicBool::new(false));
         let waker = waker_that(|| {
@@ -190,21 +224,18 @@ fn a_waker_on_the_timers_thread_can_wait_with_a_limit() {
 /// A promise completed while unwinding, with a callback that panics, does not end the process.
 #[test]
 fn a_promise_cancelled_by_an_unwinding_owner_does_not_end_the_process() {
-    in_its_own_process(
-        "a_promise_cancelled_by_an_unwinding_owner_does_not_end_the_process",
-        || {
-            struct Owner(semaforo::Promise<u32, ()>);
-            impl Drop for Owner {
-                fn drop(&mut self) {
-                    self.0.cancel();
-                }
+    in_its_own_process(|| {
+        struct Owner(semaforo::Promise<u32, ()>);
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                self.0.cancel();
             }
-            let message = panic_of(|| {
-                let owner = Owner(semaforo::Promise::new());
-                owner.0.on_complete(|_| panic!("the callback panicked"));
-                panic!("the owner panicked");
-            });
-            assert_eq!(message, "the owner panicked");
-        },
-    );
+        }
+        let message = panic_of(|| {
+            let owner = Owner(semaforo::Promise::new());
+            owner.0.on_complete(|_| panic!("the callback panicked"));
+            panic!("the owner panicked");
+        });
+        assert_eq!(message, "the owner panicked");
+    });
 }

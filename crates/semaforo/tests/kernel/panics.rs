@@ -143,7 +143,7 @@ fn a_timed_out_wait_that_wakes_a_panicking_waker_leaves_the_queue() {
 /// A second panic while unwinding would abort the process.
 #[test]
 fn a_guard_dropped_by_a_panic_may_wake_a_panicking_waker() {
-    in_its_own_process("a_guard_dropped_by_a_panic_may_wake_a_panicking_waker", || {
+    in_its_own_process(|| {
         let mutex = Mutex::new(());
         let mut waiter = Step::new(mutex.lock());
         let message = panic_of(|| {

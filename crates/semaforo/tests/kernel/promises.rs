@@ -1,22 +1,25 @@
 //! The promises of the design, 1 to 3 and 7. Promise 4 is in `futurelock.rs`, 5 in `wakers.rs`, 6 in
 //! `model.rs`, `panics.rs` and `races.rs`, and what is allocated in `allocations.rs`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    LONG, Line, Random, Record, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked,
+    LONG, Line, Random, Record, SHORT, Step, Waiter, eventually, fire, in_every_arrangement,
+    leaked, patient,
 };
 use semaforo::policy::Exclusive;
 use semaforo::{
-    AutoEvent, CancelSource, Event, Latch, Mutex, OwnerKey, Parker, Promise, ReentrantLock, RwLock,
-    Semaphore, Synchronizer, WaitError,
+    AutoEvent, Barrier, BlockingQueue, CancelSource, Condition, Event, Exchanger, Latch, Mutex,
+    OwnerKey, Parker, Phaser, Promise, ReentrantLock, ReentrantRwLock, RwLock, Semaphore,
+    Synchronizer, SynchronousQueue, TransferQueue, WaitError,
 };
 
 /// Promise 1
 #[test]
 fn first_come_first_served() {
     in_every_arrangement(|arrangement| {
-        let semaphore = leaked(Semaphore::new(0));
+        let semaphore = leaked(patient(Semaphore::new(0)));
         let mut line = Line::new(arrangement, semaphore);
         let served = Record::new();
         let waiters: Vec<_> = (0..12)
@@ -40,7 +43,7 @@ fn nobody_overtakes_a_waiter() {
     let zero = Duration::ZERO;
     let semaphore = Semaphore::new(1);
     let _waiter = Step::queued(semaphore.acquire(2));
-    assert!(semaphore.try_acquire(1).is_none());
+    assert!(semaphore.try_acquire(1).is_err());
     assert!(semaphore.acquire(1).timeout(zero).wait().is_err());
     assert!(Step::new(semaphore.acquire(1).timeout(zero)).expect_ready().is_err());
 
@@ -49,6 +52,29 @@ fn nobody_overtakes_a_waiter() {
     let _writer = Step::queued(lock.write());
     assert!(lock.try_read().is_none());
     assert!(lock.read().timeout(zero).wait().is_err());
+}
+
+/// Promise 1: nor if trying finds the object's lock held for a moment, by others who only look.
+#[test]
+fn nobody_overtakes_a_waiter_while_others_look() {
+    const LOOKS: usize = 100_000;
+    let semaphore = Semaphore::new(1);
+    let _waiter = Step::queued(semaphore.acquire(2));
+    let looks = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while looks.fetch_add(1, Ordering::Relaxed) < LOOKS {
+                    assert_eq!(semaphore.waiters(), 1);
+                }
+            });
+        }
+        let mut overtook = 0;
+        while looks.load(Ordering::Relaxed) < LOOKS {
+            overtook += usize::from(semaphore.try_acquire(1).is_ok());
+        }
+        assert_eq!(overtook, 0);
+    });
 }
 
 /// Promise 1: what was granted to a task that has not run yet is not there for a newcomer.
@@ -189,8 +215,9 @@ fn a_deadline_acts_although_nobody_is_polled() {
     let reading = lock.read().wait();
     let mut writer = Step::queued(lock.write().timeout(SHORT));
     let mut reader = Step::queued(lock.read());
-    eventually("the writer gives up", || lock.readers() == 2);
-    assert_eq!((lock.waiters(), reader.wakes(), writer.wakes()), (0, 1, 1));
+    // The timer's thread changes the lock first, and wakes afterwards.
+    eventually("both are woken", || (reader.wakes(), writer.wakes()) == (1, 1));
+    assert_eq!((lock.readers(), lock.waiters()), (2, 0));
     drop(reader.expect_ready());
     assert_eq!(writer.expect_ready().unwrap_err(), WaitError::TimedOut);
     drop(reading);
@@ -211,36 +238,42 @@ fn firing_a_parent_acts_at_once_too() {
     });
 }
 
-/// Promise 7
+/// Promise 7, by the words of `docs/guarantees.md`: 48 bytes for what is asked with a word, up to 88
+/// where the request carries more; limits add 72.
 #[test]
 fn requests_are_small() {
     let token = CancelSource::new().token();
-    let mut too_large = Vec::new();
+    let mut differing = Vec::new();
     macro_rules! check {
-        ($($request:expr),* $(,)?) => {$({
-            let unbounded = size_of_val(&$request);
-            let bounded = size_of_val(&$request.timeout(LONG).cancel_on(&token));
-            if unbounded > 64 || bounded > 128 {
-                too_large.push((stringify!($request), unbounded, bounded));
+        ($bytes:literal, $limited:literal: $($request:expr),* $(,)?) => {$({
+            // Two requests, one after the other: some of them hold a guard.
+            let unlimited = size_of_val(&$request);
+            let sizes = (unlimited, size_of_val(&$request.timeout(LONG).cancel_on(&token)));
+            if sizes != ($bytes, $limited) {
+                differing.push((stringify!($request), sizes));
             }
         })*};
     }
     let semaphore = std::sync::Arc::new(Semaphore::new(1));
     let mutex = std::sync::Arc::new(Mutex::new([0_u64; 8]));
     let (lock, reentrant) = (RwLock::new([0_u64; 8]), ReentrantLock::new([0_u64; 8]));
+    let reentrant_read_write = ReentrantRwLock::new([0_u64; 8]);
     let (latch, event, auto, parker) =
         (Latch::new(1), Event::new(), AutoEvent::new(), Parker::new());
     let promise = Promise::<[u64; 8], String>::new();
     let own = Synchronizer::new(Exclusive, 0);
-    check!(
+    let (barrier, phaser) = (Barrier::new(2), Phaser::new(2));
+    let (exchanger, condition) = (Exchanger::<u64>::new(), Condition::new());
+    let queue = BlockingQueue::<u64>::unbounded();
+    let (transfer, synchronous) = (TransferQueue::<u64>::new(), SynchronousQueue::<u64>::new());
+    let key = OwnerKey::new();
+    check!(48, 120:
         semaphore.acquire(1),
         semaphore.acquire_owned(1),
         mutex.lock(),
         mutex.lock_owned(),
         lock.read(),
         lock.write(),
-        reentrant.lock(),
-        reentrant.lock_as(&OwnerKey::new()),
         latch.opened(),
         event.happened(),
         auto.happened(),
@@ -248,8 +281,18 @@ fn requests_are_small() {
         promise.get(),
         token.cancelled(),
         own.acquire(()),
+        phaser.advanced(0),
     );
-    assert!(too_large.is_empty(), "above 64 or, bounded, 128 bytes: {too_large:?}");
+    check!(56, 128: reentrant.lock(), reentrant.lock_as(&key), barrier.arrive(), phaser.arrive_and_wait());
+    check!(64, 136: reentrant_read_write.read_as(&key), reentrant_read_write.write_as(&key));
+    check!(64, 136: exchanger.exchange(1));
+    check!(72, 144: queue.put(1), queue.take());
+    check!(80, 152: condition.wait(mutex.lock().wait()));
+    let (second, third) = (Condition::new(), Condition::new());
+    check!(136, 208: second.wait(reentrant.lock_as(&key).wait().unwrap()));
+    check!(144, 216: third.wait(reentrant_read_write.write_as(&key).wait().unwrap()));
+    check!(88, 160: transfer.transfer(1), transfer.take(), synchronous.put(1), synchronous.take());
+    assert!(differing.is_empty(), "other sizes than promised: {differing:#?}");
 }
 
 /// Promise 7: were withdrawing linear, this would take minutes.

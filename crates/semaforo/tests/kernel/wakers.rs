@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     InlineTask, LONG, SHORT, Step, Waiter, WakerOf, eventually, in_its_own_process, leaked,
-    panic_of, panicking_waker,
+    panic_of, panicking_waker, patient,
 };
 use semaforo::{
     AutoEvent, CancelSource, Event, Latch, Mutex, Promise, RwLock, Semaphore, WaitError,
@@ -308,8 +308,8 @@ fn chain_of_waiters(start: impl Fn(&Arc<AtomicUsize>, &Arc<AtomicUsize>), releas
 ///
 #[test]
 fn ten_thousand_chained_releases_do_not_grow_the_stack() {
-    in_its_own_process("ten_thousand_chained_releases_do_not_grow_the_stack", || {
-        let semaphore = leaked(Semaphore::new(0));
+    in_its_own_process(|| {
+        let semaphore = leaked(patient(Semaphore::new(0)));
         let after = |finished: &Arc<AtomicUsize>| {
             let finished = Arc::clone(finished);
             move || {
@@ -328,7 +328,7 @@ fn ten_thousand_chained_releases_do_not_grow_the_stack() {
         );
         assert_eq!((semaphore.available(), semaphore.waiters()), (1, 0));
 
-        let mutex = leaked(Mutex::new(0));
+        let mutex = leaked(patient(Mutex::new(0)));
         let guard = mutex.lock().wait();
         chain_of_waiters(
             |deepest, finished| {
@@ -342,7 +342,7 @@ fn ten_thousand_chained_releases_do_not_grow_the_stack() {
         );
         assert_eq!(*mutex.lock().wait(), CHAIN);
 
-        let lock = leaked(RwLock::new(0));
+        let lock = leaked(patient(RwLock::new(0)));
         let guard = lock.read().wait();
         chain_of_waiters(
             |deepest, finished| {
@@ -355,7 +355,7 @@ fn ten_thousand_chained_releases_do_not_grow_the_stack() {
             || drop(guard),
         );
 
-        let event = leaked(AutoEvent::new());
+        let event = leaked(patient(AutoEvent::new()));
         chain_of_waiters(
             |deepest, finished| {
                 let after = after(finished);
@@ -373,7 +373,7 @@ fn ten_thousand_chained_releases_do_not_grow_the_stack() {
 /// one token ends them all, and each goes on at once to something else.
 #[test]
 fn firing_a_token_for_ten_thousand_does_not_grow_the_stack() {
-    in_its_own_process("firing_a_token_for_ten_thousand_does_not_grow_the_stack", || {
+    in_its_own_process(|| {
         let (latch, semaphore) = (leaked(Latch::new(1)), leaked(Semaphore::new(0)));
         let stop = leaked(CancelSource::new());
         chain_of_waiters(
@@ -395,7 +395,7 @@ fn firing_a_token_for_ten_thousand_does_not_grow_the_stack() {
 /// a chain from one object to the next.
 #[test]
 fn a_chain_through_ten_thousand_objects_does_not_grow_the_stack() {
-    in_its_own_process("a_chain_through_ten_thousand_objects_does_not_grow_the_stack", || {
+    in_its_own_process(|| {
         let events: Vec<&'static Event> = (0..=CHAIN).map(|_| leaked(Event::new())).collect();
         let deepest = Arc::new(AtomicUsize::new(0));
         for pair in events.windows(2) {

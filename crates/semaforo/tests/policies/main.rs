@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod any_state;
 mod explore;
 mod gates;
 mod locks;

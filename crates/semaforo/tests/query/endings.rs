@@ -1,8 +1,12 @@
 //! Queries that end before their items do.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
+use semaforo::Event;
 use semaforo::query::prelude::*;
+use semaforo::tasks::{Pool, Shutdown};
 
 use crate::dawdle;
 use crate::support::Tally;
@@ -49,6 +53,30 @@ fn the_others_stop_soon() {
     assert!(found);
     let begun = begun.into_inner();
     assert!(begun < items / 10, "{begun} items were looked at until all threads had stopped");
+}
+
+/// A pool that is busy, and one that is shut down, do not help; the query is done all the same.
+#[test]
+fn without_help_the_calling_thread_does_it_all() {
+    let busy = Pool::builder().threads(1).build().unwrap();
+    let (begun, go) = (Arc::new(Event::new()), Arc::new(Event::new()));
+    let held = busy.spawn({
+        let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
+        move || {
+            begun.set();
+            go.happened().wait();
+        }
+    });
+    begun.happened().wait();
+    let ended = Pool::builder().threads(2).build().unwrap();
+    ended.shutdown(Shutdown::Drain).wait();
+    for pool in [&busy, &ended] {
+        let query = (0..500_u32).as_parallel().on(pool).with_threads(4).inspect(dawdle);
+        let threads = query.map(|_| thread::current().id()).to_vec();
+        assert_eq!(threads, [thread::current().id(); 500]);
+    }
+    go.set();
+    held.wait().unwrap();
 }
 
 #[test]

@@ -247,6 +247,8 @@ fn every_item_is_dropped_once() {
         }),
         ("min_by", |query| {
             drop(query.min_by(|one, other| {
+                // A chunk may begin with it.
+                explode(one);
                 explode(other);
                 one.number.cmp(&other.number)
             }))
@@ -320,4 +322,25 @@ fn items_whose_drop_panics() {
     let items: Vec<_> = (0..300).map(Fragile).collect();
     let panics = panics_of(|| items.into_parallel().with_threads(4).inspect(dawdle).for_all(drop));
     assert_eq!(panics.messages(), ["fragile"]);
+}
+
+/// A payload that panics in its own `drop`: what the query panicked with can be dropped all the same.
+#[test]
+fn a_payload_that_panics_when_it_is_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a payload");
+        }
+    }
+    let run = || {
+        (0..100).as_parallel().for_all(|n| {
+            if n == 42 {
+                std::panic::panic_any(Bomb)
+            }
+        })
+    };
+    let ended = catch_unwind(run);
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(ended)));
+    assert!(dropped.is_ok());
 }

@@ -82,3 +82,64 @@ fn averages() {
     assert_eq!((-3..=1_i64).as_parallel().average(), Some(-1.0));
     assert_eq!(Vec::<f32>::new().into_parallel().average(), None);
 }
+
+/// Borrowed data, a `break`, and what the function returns.
+#[test]
+fn a_query_over_borrowed_data_is_iterated_with_break() {
+    let words: Vec<String> = (0..10_000).map(|n| n.to_string()).collect();
+    for query in [words.as_parallel(), words.as_parallel().with_merge(semaforo::query::Merge::Full)]
+    {
+        let mut seen = 0;
+        let sum = query.map(|word| word.parse::<u64>().unwrap()).iterate(|items| {
+            let mut sum = 0;
+            for number in items {
+                if number == 5000 {
+                    break;
+                }
+                seen += 1;
+                sum += number;
+            }
+            sum
+        });
+        assert_eq!((seen, sum), (5000, (0..5000).sum()));
+    }
+    assert_eq!(words.as_parallel().iterate(|items| items.count()), 10_000);
+}
+
+#[test]
+fn the_first_error_ends_a_loop() {
+    let texts: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let mut seen = Vec::new();
+    let ended = texts.as_parallel().map(|text| text.len()).try_for_each(|length| {
+        seen.push(length);
+        if seen.len() == 100 { Err("enough") } else { Ok(()) }
+    });
+    assert_eq!((ended, seen.len()), (Err("enough"), 100));
+    let ended = texts.as_parallel().try_for_each(|_| Ok::<_, ()>(()));
+    assert_eq!(ended, Ok(()));
+    let stop = semaforo::CancelSource::new();
+    stop.cancel();
+    let cancelled = texts.as_parallel().with_cancel(&stop.token()).iterate(|items| items.count());
+    assert!(cancelled.is_err());
+}
+
+#[test]
+fn maps_sets_and_deques_can_be_queried() {
+    use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+    let pairs = (0..1000_u32).map(|n| (n, n * 2));
+    let (hashed, sorted): (HashMap<_, _>, BTreeMap<_, _>) =
+        (pairs.clone().collect(), pairs.collect());
+    assert_eq!(hashed.as_parallel().map(|(_, double)| *double).sum::<u32>(), 999_000);
+    assert!(sorted.as_parallel().map(|(key, _)| *key).to_vec().into_iter().eq(0..1000));
+    assert_eq!(hashed.into_parallel().map(|(key, _)| key).max(), Some(999));
+    assert_eq!((&sorted).into_parallel().count(), 1000);
+    assert_eq!(sorted.into_parallel().first(), Some((0, 0)));
+    let (hashed, sorted): (HashSet<_>, BTreeSet<_>) = ((0..100).collect(), (0..100).collect());
+    assert_eq!(hashed.as_parallel().count(), 100);
+    assert_eq!(hashed.into_parallel().sum::<i32>(), 4950);
+    assert!(sorted.as_parallel().cloned().to_vec().into_iter().eq(0..100));
+    assert_eq!(sorted.into_parallel().last(), Some(99));
+    let deque: VecDeque<_> = (0..10).collect();
+    assert!(deque.as_parallel().cloned().to_vec().into_iter().eq(0..10));
+    assert_eq!(deque.into_parallel().to_vec().len(), 10);
+}

@@ -1,8 +1,9 @@
 //! In which order items leave a blocking queue: last in, first out, by priority (cases PR), and when
 //! some of them come back.
 
-use std::sync::Arc;
+use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::support::{
@@ -199,4 +200,145 @@ fn items_that_were_passed_on_keep_their_order() {
     crate::support::eventually("all are passed on", || heirs.iter().all(|heir| heir.wakes() == 1));
     drop((heirs, unpolled));
     assert_eq!(queue.drain(), [0, 1, 2]);
+}
+
+/// A priority of any ordered type, and integers of every size.
+#[test]
+fn anything_ordered_is_a_priority() {
+    fn order<K: Ord + Send + 'static>(
+        priority: impl Fn(&u64) -> K + Send + Sync + 'static,
+    ) -> Vec<u64> {
+        let queue = BlockingQueue::builder().by_priority(priority).build();
+        queue.extend_from([5, u64::MAX, 30, 0, 1 << 63, 200]);
+        queue.drain()
+    }
+    let (up, down) = ([0, 5, 30, 200, 1 << 63, u64::MAX], [u64::MAX, 1 << 63, 200, 30, 5, 0]);
+    assert_eq!(order(|item| *item), up);
+    assert_eq!(order(|item| *item as usize), up);
+    assert_eq!(order(|item| u128::from(*item)), up);
+    assert_eq!(order(|item| Some(*item)), up);
+    assert_eq!(order(|item| Reverse(*item)), down);
+    assert_eq!(order(|item| -i128::from(*item)), down);
+    assert_eq!(order(|item| item.to_string()), [0, u64::MAX, 200, 30, 5, 1 << 63]);
+    assert_eq!(order(|item| (item % 2, item.to_string()))[..2], [0, 200]);
+    // Equal ones in the order of their coming.
+    assert_eq!(order(|_| ()), [5, u64::MAX, 30, 0, 1 << 63, 200]);
+    assert_eq!(order(|item| *item as u8), [0, 1 << 63, 5, 30, 200, u64::MAX]);
+    assert_eq!(order(|item| *item as i8), [200, u64::MAX, 0, 1 << 63, 5, 30]);
+    assert_eq!(order(|item| *item as i64), [1 << 63, u64::MAX, 0, 5, 30, 200]);
+}
+
+/// A priority that counts how many of its kind there are, and looks at the queue as it is dropped: that
+/// would wait for ever if the queue were locked.
+struct Looking(u32, &'static AtomicUsize, &'static OnceLock<&'static BlockingQueue<u32>>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, SeqCst);
+        let _ = self.2.get().expect("the queue is there").waiters();
+    }
+}
+
+impl PartialEq for Looking {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Looking {}
+
+impl PartialOrd for Looking {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Looking {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+/// Whatever becomes of an item, its priority is dropped once, by then or soon after, and not while the
+/// queue is locked.
+#[test]
+fn priorities_are_dropped_outside_of_the_lock() {
+    let keys: &'static AtomicUsize = leaked(AtomicUsize::new(0));
+    let itself = leaked(OnceLock::new());
+    let build = || {
+        let key = move |item: &u32| {
+            keys.fetch_add(1, SeqCst);
+            Looking(*item, keys, itself)
+        };
+        leaked(patient(BlockingQueue::builder().capacity(2).by_priority(key).build()))
+    };
+    let (queue, other) = (build(), build());
+    assert!(itself.set(queue).is_ok());
+    let live = || keys.load(SeqCst);
+    // Stored and taken.
+    queue.try_put(2).unwrap();
+    queue.put(1).wait().unwrap();
+    assert_eq!(live(), 2);
+    // Refused, timed out, dropped while it waits, and served while it waits.
+    assert!(queue.try_put(3).is_err());
+    assert!(queue.put(4).timeout(Duration::ZERO).wait().is_err());
+    assert_eq!(live(), 2);
+    drop(Step::queued(queue.put(5)));
+    let mut waiting = Step::queued(queue.put(0));
+    assert_eq!(live(), 3);
+    assert_eq!((queue.try_take(), waiting.expect_ready()), (Ok(1), Ok(())));
+    assert_eq!((live(), queue.drain(), live()), (2, vec![0, 2], 0));
+    // Handed to a taker, and given back by that.
+    let mut taker = Step::queued(queue.take());
+    queue.try_put(6).unwrap();
+    assert_eq!((live(), taker.expect_ready()), (0, Ok(6)));
+    let taker = Step::queued(queue.take());
+    queue.put(7).wait().unwrap();
+    drop(taker);
+    assert_eq!((live(), queue.take_batch(9, Duration::ZERO).wait()), (0, Ok(vec![7])));
+    // In one of two queues.
+    [queue, other].iter().for_each(|queue| assert_eq!(queue.extend_from([8, 9]), 2));
+    let mut any = Step::queued(BlockingQueue::put_any([queue, other], 1));
+    drop(Step::queued(BlockingQueue::put_any([queue, other], 2)));
+    assert_eq!((live(), other.try_take(), any.expect_ready()), (6, Ok(8), Ok(1)));
+    drop(any);
+    assert_eq!((live(), other.drain()), (4, vec![1, 9]));
+    // Closed, with one that waits.
+    let mut waiting = Step::queued(queue.put(3));
+    queue.close();
+    assert!(waiting.expect_ready().is_err());
+    drop(waiting);
+    assert_eq!((live(), queue.items().collect::<Vec<_>>(), live()), (2, vec![8, 9], 0));
+    // Dropped with items.
+    let last = {
+        let key = move |item: &u32| {
+            keys.fetch_add(1, SeqCst);
+            Looking(*item, keys, itself)
+        };
+        BlockingQueue::builder().by_priority(key).build()
+    };
+    last.extend_from([3, 1, 2]);
+    assert_eq!((last.try_take(), live()), (Ok(1), 2));
+    drop(last);
+    assert_eq!(live(), 0);
+}
+
+/// An order that panics costs no item.
+#[test]
+fn priorities_whose_order_panics_count_as_equal() {
+    #[derive(PartialEq, Eq)]
+    struct Unordered;
+    impl PartialOrd for Unordered {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Unordered {
+        fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+            panic!("no order")
+        }
+    }
+    let queue = BlockingQueue::builder().by_priority(|_: &u32| Unordered).build();
+    assert_eq!(queue.extend_from(0..9), 9);
+    assert_eq!(queue.drain(), (0..9).collect::<Vec<_>>());
 }

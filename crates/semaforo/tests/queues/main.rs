@@ -1,7 +1,10 @@
 //! Queues: blocking, transferring, synchronous.
 
+mod any_queue;
 mod blocking_queue;
 mod blocking_queue_order;
+mod ends;
+mod items;
 mod queue_drops;
 mod queue_panics;
 mod queue_promises;

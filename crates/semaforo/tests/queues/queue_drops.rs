@@ -415,3 +415,34 @@ fn a_task_may_be_dropped_at_any_step() {
         tally.expect_all_dropped();
     }
 }
+
+/// What the items refer to is gone, and the watchdog and a token move them all the same: as bytes,
+/// never as references. Only an interpreter of memory rules (Miri) could see the difference; the
+/// address sanitizer sees that nothing looks through them.
+#[test]
+fn a_leaked_queue_of_references_outlives_what_they_refer_to() {
+    let stop = CancelSource::new();
+    {
+        let text = Box::new(String::from("borrowed"));
+        let queue: BlockingQueue<&String> = BlockingQueue::unbounded();
+        queue.set_patience(PATIENCE);
+        (0..2).for_each(|_| leak(queue.take()));
+        queue.try_put(&text).unwrap();
+        forget(queue);
+        let transfers: TransferQueue<&String> = TransferQueue::new();
+        transfers.set_patience(PATIENCE);
+        leak(transfers.transfer(&text).cancel_on(&stop.token()));
+        forget(transfers);
+        let handed: TransferQueue<&String> = TransferQueue::new();
+        handed.set_patience(PATIENCE);
+        (0..2).for_each(|_| leak(handed.take()));
+        leak(handed.transfer(&text).cancel_on(&stop.token()));
+        forget(handed);
+        let limited: TransferQueue<&String> = TransferQueue::new();
+        leak(limited.transfer(&text).timeout(SOON));
+        forget(limited);
+    }
+    let_the_timer_pass();
+    stop.cancel();
+    let_the_timer_pass();
+}

@@ -268,7 +268,7 @@ fn a_consumer_that_panics_leaves_the_rest() {
 
 #[test]
 fn a_put_whose_poll_panicked_can_be_polled_again() {
-    in_its_own_process("a_put_whose_poll_panicked_can_be_polled_again", || {
+    in_its_own_process(|| {
         for capacity in [1, 2, 3] {
             let queue = patient(BlockingQueue::bounded(capacity));
             let mut taker = panicking(queue.take());
@@ -285,7 +285,7 @@ fn a_put_whose_poll_panicked_can_be_polled_again() {
 
 #[test]
 fn a_take_whose_poll_panicked_can_be_polled_again() {
-    in_its_own_process("a_take_whose_poll_panicked_can_be_polled_again", || {
+    in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         let mut take = Step::queued(queue.take());
         let mut transfer = panicking(queue.transfer(1));
@@ -299,7 +299,7 @@ fn a_take_whose_poll_panicked_can_be_polled_again() {
 
 #[test]
 fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
-    in_its_own_process("a_dormant_take_whose_poll_panicked_can_be_polled_again", || {
+    in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         queue.set_patience(Duration::from_millis(2));
         let mut dormant = Step::queued(queue.take());
@@ -316,7 +316,7 @@ fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
 /// A transfer that panicked has ended: polled again it says so, and its message is nobody's.
 #[test]
 fn a_transfer_whose_poll_panicked_has_ended() {
-    in_its_own_process("a_transfer_whose_poll_panicked_has_ended", || {
+    in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         let mut taker = panicking(queue.take());
         let mut transfer = Step::new(queue.transfer(1).timeout(Duration::from_millis(5)));
@@ -352,7 +352,7 @@ fn while_unwinding<R>(run: impl Fn() -> R) -> R {
 
 #[test]
 fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
-    in_its_own_process("what_is_taken_while_unwinding_is_taken_whatever_a_waker_does", || {
+    in_its_own_process(|| {
         let queue = patient(BlockingQueue::bounded(1));
         queue.try_put(1).unwrap();
         let mut put = panicking(queue.put(2));
@@ -374,7 +374,7 @@ fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
 
 #[test]
 fn what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does() {
-    in_its_own_process("what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does", || {
+    in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         let take = std::cell::RefCell::new(Step::queued(queue.take()));
         let mut transfer = panicking(queue.transfer(1));

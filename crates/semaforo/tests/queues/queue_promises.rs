@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::support::{
     InlineTask, LIMIT, LONG, Line, Record, SHORT, Step, Waiter, WakeOrder, WakerOf, eventually,
-    fire, in_every_arrangement, in_its_own_process, leaked, on_tokio, patient, until_queued,
-    waker_that,
+    fire, in_every_arrangement, in_its_own_process, leaked, on_tokio, panic_of, patient,
+    until_queued, waker_that,
 };
 use semaforo::{
     BlockingQueue, CancelSource, Closed, SynchronousQueue, TransferQueue, TryPutError,
@@ -362,7 +362,7 @@ const CHAIN: usize = 10_000;
 /// each of many tasks passes on what it got, inside the wake-up that told it so.
 #[test]
 fn ten_thousand_chained_hand_offs_do_not_grow_the_stack() {
-    in_its_own_process("ten_thousand_chained_hand_offs_do_not_grow_the_stack", || {
+    in_its_own_process(|| {
         let deepest = Arc::new(AtomicUsize::new(0));
         let finished = leaked(AtomicUsize::new(0));
         let expect_finished = |count| {
@@ -577,4 +577,39 @@ fn those_who_were_turned_away_may_come_between_two_batches() {
         assert_eq!((queue.len(), queue.waiters()), (0, 0));
         tally.expect_all_dropped();
     }
+}
+
+/// A closure sees the next item of any kind of queue, whatever its type, and leaves it there.
+#[test]
+fn a_closure_looks_at_the_next_item() {
+    let build = || BlockingQueue::builder().capacity(2);
+    let queues = [
+        BlockingQueue::unbounded(),
+        build().build(),
+        build().lifo().build(),
+        build().by_priority(|word: &String| word.len()).build(),
+    ];
+    for (queue, next) in queues.iter().zip(["first", "first", "last", "last"]) {
+        assert_eq!(queue.peek_with(String::clone), None);
+        assert_eq!(queue.extend_from(["first".to_owned(), "last".to_owned()]), 2);
+        assert_eq!(queue.peek_with(String::clone).as_deref(), Some(next));
+        let panic = panic_of(|| queue.peek_with(|_| panic!("a look")));
+        assert_eq!(panic, "a look");
+        assert_eq!((queue.len(), queue.try_take().as_deref()), (2, Ok(next)));
+        // One that came back is the next.
+        queue.drain();
+        let taker = Step::queued(queue.take());
+        assert_eq!(queue.extend_from(["back".to_owned(), "a".to_owned()]), 2);
+        drop(taker);
+        assert_eq!(queue.peek_with(String::clone).as_deref(), Some("back"));
+    }
+    let messages = TransferQueue::new();
+    assert_eq!(messages.peek_with(String::len), None);
+    let mut sender = Step::queued(messages.transfer("sent".to_owned()));
+    messages.put("put".to_owned()).unwrap();
+    assert_eq!(messages.peek_with(String::len), Some(4));
+    assert_eq!(panic_of(|| messages.peek_with(|_| panic!("a look"))), "a look");
+    sender.expect_pending();
+    drop(sender);
+    assert_eq!((messages.peek_with(String::len), messages.len()), (Some(3), 1));
 }

@@ -359,7 +359,6 @@ fn a_transfer_without_time_may_go_to_a_thread() {
 fn a_rendezvous_passes_on_what_is_not_claimed() {
     in_every_arrangement(|arrangement| {
         let queue = leaked(patient(SynchronousQueue::new()));
-        queue.set_patience(PATIENCE);
         let mut unpolled = Step::queued(queue.take());
         let dropped = Step::queued(queue.take());
         let mut line = Line::new(arrangement, queue);
@@ -369,6 +368,8 @@ fn a_rendezvous_passes_on_what_is_not_claimed() {
         drop(dropped);
         assert_eq!((queue.available(), queue.len()), (1, 0));
         assert_eq!(line.start(queue.take()).join(), Ok(2));
+        // Only now: the first item would have gone to the taker that the second was meant for.
+        queue.set_patience(PATIENCE);
         assert_eq!(line.start(queue.take()).join(), Ok(1), "passed on after a patience");
         unpolled.expect_pending();
     });

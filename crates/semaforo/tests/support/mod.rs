@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(unused_imports, reason = "as above")]
 
+mod bombs;
 mod executors;
 mod pools;
 mod single_step;
@@ -16,12 +17,16 @@ mod waiter;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+pub(crate) use bombs::{Bomb, explodes, exploding_waker};
 pub(crate) use executors::{Executor, block_on, on_tokio};
-pub(crate) use pools::{Door, Held, MODES, hold, hold_some, in_both_modes, pool, watched};
+pub(crate) use pools::{
+    Door, Held, MODES, hold, hold_some, in_both_modes, pool, pool_with_spares, watched,
+};
 pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
 pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
-    Arrangement, Kind, Line, Waiter, in_every_arrangement, in_every_arrangement_at_once,
+    Arrangement, Kind, Line, ThreadState, Waiter, held_up, in_every_arrangement,
+    in_every_arrangement_at_once,
 };
 
 /// Longer than anything here takes on the slowest machine.
@@ -96,11 +101,11 @@ impl Queued for semaforo::CancelToken {
     }
 }
 
-/// A queue whose tasks may take their time: for tests that are not about promise 4, on machines that
-/// may let nobody run for a while.
-pub(crate) fn patient<Q: Patient>(queue: Q) -> Q {
-    queue.be_patient();
-    queue
+/// An object whose tasks may take their time: for tests that are not about promise 4, on machines
+/// that may let none of them run for a while.
+pub(crate) fn patient<Q: Patient>(object: Q) -> Q {
+    object.be_patient();
+    object
 }
 
 pub(crate) trait Patient {
@@ -108,8 +113,8 @@ pub(crate) trait Patient {
 }
 
 macro_rules! patient {
-    ($($queue:ident),*) => {$(
-        impl<T> Patient for semaforo::$queue<T> {
+    ($([$($generics:tt)*] $object:ty),* $(,)?) => {$(
+        impl<$($generics)*> Patient for $object {
             fn be_patient(&self) {
                 self.set_patience(LONG);
             }
@@ -117,7 +122,17 @@ macro_rules! patient {
     )*};
 }
 
-patient!(BlockingQueue, TransferQueue, SynchronousQueue);
+patient! {
+    [] semaforo::Semaphore,
+    [] semaforo::AutoEvent,
+    [T] semaforo::Mutex<T>,
+    [T] semaforo::RwLock<T>,
+    [T] semaforo::Monitor<T>,
+    [P: semaforo::Policy] semaforo::Synchronizer<P>,
+    [T] semaforo::BlockingQueue<T>,
+    [T] semaforo::TransferQueue<T>,
+    [T] semaforo::SynchronousQueue<T>,
+}
 
 /// Waits until exactly so many requests are queued.
 #[track_caller]
@@ -174,15 +189,20 @@ pub(crate) fn panic_of<R>(run: impl FnOnce() -> R) -> String {
     }
 }
 
-/// Runs a test again, alone, in a process of its own, and expects that to end well: for what would
-/// otherwise take the other tests down with it (a stack overflow, an abort, a memory error, a hang).
+/// Runs the calling test again, alone, in a process of its own, and expects that to end well: for
+/// what would otherwise take the other tests down with it (a stack overflow, an abort, a memory
+/// error, a hang). The test's name is its thread's; a child that runs another number of tests than
+/// one fails it.
 #[track_caller]
-pub(crate) fn in_its_own_process(test: &str, body: impl FnOnce()) {
+pub(crate) fn in_its_own_process(body: impl FnOnce()) {
     const ALONE: &str = "SEMAFORO_TEST_ALONE";
+    let thread = std::thread::current();
+    let test = thread.name().expect("this is called on the thread of a test, which has its name");
     if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
         return body();
     }
-    let log = std::env::temp_dir().join(format!("semaforo-{test}-{}.log", std::process::id()));
+    let file = format!("semaforo-{}-{}.log", test.replace("::", "-"), std::process::id());
+    let log = std::env::temp_dir().join(file);
     let output = std::fs::File::create(&log).unwrap();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
@@ -209,6 +229,7 @@ pub(crate) fn in_its_own_process(test: &str, body: impl FnOnce()) {
         None => panic!("{test} alone did not end:\n{said}"),
         Some(status) => assert!(status.success(), "{test} alone ended with {status}:\n{said}"),
     }
+    assert!(said.contains("test result: ok. 1 passed;"), "{test} did not run alone:\n{said}");
 }
 
 /// A small pseudo-random sequence, so that a failing run can be repeated from its seed.

@@ -14,6 +14,11 @@ pub(crate) fn pool(mode: Mode, threads: usize) -> Pool {
     Pool::builder().mode(mode).threads(threads).build().unwrap()
 }
 
+/// A pool that has spare threads besides, as many as its tasks may want.
+pub(crate) fn pool_with_spares(mode: Mode, threads: usize) -> Pool {
+    Pool::builder().mode(mode).threads(threads).spares(256).build().unwrap()
+}
+
 /// Runs a case in both modes, each with a watchdog.
 #[track_caller]
 pub(crate) fn in_both_modes(case: impl Fn(Mode) + Send + Sync + 'static) {

@@ -2,15 +2,17 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use futures::FutureExt;
-use semaforo::Request;
 use semaforo::request::{Limits, Operation, Output};
+use semaforo::{Event, Request};
 
-use super::{Executor, LIMIT, Queued, until_queued};
+use super::{Door, Executor, LIMIT, Queued, Step, eventually, leaked, until_queued, waker_that};
 
 /// Who is blocking and who is async, by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +201,64 @@ impl<T> Drop for Waiter<T> {
     }
 }
 
+/// What the system knows of a thread.
+#[derive(Clone)]
+pub(crate) struct ThreadState {
+    stat: PathBuf,
+    since: Instant,
+}
+
+impl ThreadState {
+    /// Of the calling thread.
+    pub(crate) fn here() -> Self {
+        let own = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+        Self { stat: Path::new("/proc").join(own).join("stat"), since: Instant::now() }
+    }
+
+    /// Whether it sleeps, as one does that is queued and neither spins nor yields any more. Where the
+    /// system does not say, some time is taken for that.
+    pub(crate) fn is_asleep(&self) -> bool {
+        match std::fs::read_to_string(&self.stat) {
+            Ok(stat) => stat.rsplit(") ").next().is_some_and(|state| state.starts_with('S')),
+            Err(_) => self.since.elapsed() > 4 * super::SHORT,
+        }
+    }
+}
+
+/// Starts a thread that waits, and cannot look whether it was answered before the door is opened: it
+/// owes a wake-up, which it makes before it sleeps, and which waits for the door. Returns when it does.
+#[track_caller]
+pub(crate) fn held_up<T: Send + 'static>(
+    wait: impl FnOnce() -> T + Send + 'static,
+) -> (Waiter<T>, Arc<Door>) {
+    let door = Door::new();
+    let (closed, held) = (Arc::clone(&door), Arc::new(AtomicBool::new(false)));
+    let is_held = Arc::clone(&held);
+    let waiter = Waiter::on_a_thread(move || {
+        let (outer, inner) = (Arc::new(Event::new()), leaked(Event::new()));
+        let mut owed = Step::new(inner.happened());
+        let held_up = waker_that(move || {
+            held.store(true, Ordering::SeqCst);
+            closed.pass();
+        });
+        assert!(owed.poll_with(&held_up).is_pending());
+        let (output, wait) = (Arc::new(Mutex::new(None)), Mutex::new(Some(wait)));
+        let mut waiting = Step::new(outer.happened());
+        let made = Arc::clone(&output);
+        let waits = waker_that(move || {
+            // A wake-up within a wake-up is owed.
+            inner.set();
+            let wait = wait.lock().unwrap().take().expect("this is woken once");
+            *made.lock().unwrap() = Some(wait());
+        });
+        assert!(waiting.poll_with(&waits).is_pending());
+        outer.set();
+        output.lock().unwrap().take().expect("the waker has returned")
+    });
+    eventually("the thread is held up", || is_held.load(Ordering::SeqCst));
+    (waiter, door)
+}
+
 /// A queue being filled, in an arrangement.
 pub(crate) struct Line<'a, Q> {
     object: &'a Q,
@@ -209,6 +269,10 @@ pub(crate) struct Line<'a, Q> {
 impl<'a, Q: Queued> Line<'a, Q> {
     pub(crate) fn new(arrangement: Arrangement, object: &'a Q) -> Self {
         Self { object, arrangement, position: 0 }
+    }
+
+    pub(crate) fn object(&self) -> &'a Q {
+        self.object
     }
 
     /// How the next one waits.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex as StdMutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    InlineTask, LONG, Line, Record, SHORT, Step, Waiter, eventually, fire, in_every_arrangement,
-    in_every_arrangement_at_once, in_its_own_process, leaked, message_of, panic_of,
-    panicking_waker, until_queued,
+    InlineTask, LONG, Line, Record, SHORT, Step, Waiter, WakerOf, eventually, fire,
+    in_every_arrangement, in_every_arrangement_at_once, in_its_own_process, leaked, message_of,
+    panic_of, panicking_waker, until_queued,
 };
 use semaforo::{Arrival, Barrier, Broken, CancelSource, PartiesError, WaitError};
 
@@ -551,7 +551,9 @@ fn a_reset_while_the_action_runs_turns_everyone_away() {
         let Paused { barrier, running, go_on, .. } = paused(3);
         let mut line = Line::new(arrangement, barrier);
         let waiters = [line.enter(barrier.arrive()), line.enter(barrier.arrive())];
-        let last = line.start(barrier.arrive().timeout(LONG));
+        // On a thread of its own, which the action blocks.
+        let last =
+            Waiter::start_there(line.next_kind(), || barrier.arrive().timeout(LONG), |last| last);
         running.happened().wait();
         let early = line.enter(barrier.arrive());
         barrier.reset();
@@ -666,7 +668,7 @@ fn a_panicking_waker_costs_nobody_else_their_wake_up() {
 /// A chain of generations, each complete inside the wake-up of the one before.
 #[test]
 fn ten_thousand_generations_do_not_grow_the_stack() {
-    in_its_own_process("ten_thousand_generations_do_not_grow_the_stack", || {
+    in_its_own_process(|| {
         for action in [false, true] {
             let barrier =
                 leaked(if action { Barrier::with_action(2, || ()) } else { Barrier::new(2) });
@@ -738,4 +740,54 @@ fn a_barrier_shows_and_says_what_is_wrong() {
     assert_eq!(broken.to_string(), "the barrier is broken: somebody did not come, or left");
     let few = barrier.remove_parties(3).unwrap_err();
     assert_eq!(few.to_string(), "a barrier needs at least one party, and those who have arrived");
+}
+
+/// The last party's poll lets the others go, and panics with the waker of one of them. It has arrived:
+/// polled again, it says so, and does not arrive in the next generation.
+#[test]
+fn a_poll_that_panics_with_anothers_waker_does_not_arrive_twice() {
+    for action in [false, true] {
+        let barrier = if action { Barrier::with_action(2, || ()) } else { Barrier::new(2) };
+        let mut first = Step::new(barrier.arrive());
+        assert!(first.poll_with(&panicking_waker()).is_pending());
+        let mut last = Step::new(barrier.arrive());
+        assert_eq!(panic_of(|| last.poll().is_ready()), "the waker panicked");
+        let settled = || assert_eq!((barrier.generation(), state(&barrier)), (1, (2, 0, 0, false)));
+        settled();
+        if action {
+            // The panic came out of what the finished request does for the others.
+            assert!(panic_of(|| last.poll().is_ready()).contains("after it had completed"));
+        } else {
+            assert!(last.expect_ready().unwrap().is_last());
+        }
+        settled();
+        drop(last);
+        assert_eq!(first.expect_ready().map(Arrival::index), Ok(0));
+        settled();
+    }
+}
+
+/// The same for a party that became the last one only while it was about to wait: another comes while
+/// its waker is cloned.
+#[test]
+fn a_party_that_becomes_the_last_one_late_does_not_lose_its_arrival() {
+    let barrier = leaked(Barrier::new(3));
+    let mut first = Step::new(barrier.arrive());
+    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let second = Arc::new(StdMutex::new(Step::new(barrier.arrive())));
+    let comes = Arc::clone(&second);
+    let come = move || {
+        let mut second = comes.lock().unwrap();
+        if barrier.arrived() == 1 {
+            second.expect_pending();
+        }
+    };
+    let mut last = Step::new(barrier.arrive());
+    let waker = WakerOf(|| (), come, || ()).into_waker();
+    assert_eq!(panic_of(|| last.poll_with(&waker).is_ready()), "the waker panicked");
+    assert_eq!((barrier.generation(), state(barrier)), (1, (3, 0, 0, false)));
+    assert!(last.expect_ready().unwrap().is_last());
+    assert_eq!(first.expect_ready().map(Arrival::index), Ok(0));
+    assert_eq!(second.lock().unwrap().expect_ready().map(Arrival::index), Ok(1));
+    assert_eq!((barrier.generation(), state(barrier)), (1, (3, 0, 0, false)));
 }

@@ -299,7 +299,7 @@ fn a_large_family_fires() {
 /// A chain of descendants fires, and is dropped, without growing the stack.
 #[test]
 fn a_long_chain_of_children_fires_and_is_dropped() {
-    in_its_own_process("a_long_chain_of_children_fires_and_is_dropped", || {
+    in_its_own_process(|| {
         let root = CancelSource::new();
         let mut last = root.token().child();
         for _ in 0..100_000 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    InlineTask, Kind, LONG, Line, Random, SHORT, Step, Waiter, fire, in_every_arrangement,
+    InlineTask, Kind, LONG, Line, Random, SHORT, Step, Tally, Waiter, fire, in_every_arrangement,
     in_every_arrangement_at_once, in_its_own_process, leaked, panic_of, panicking_waker,
     until_queued,
 };
@@ -249,7 +249,7 @@ fn a_panicking_waker_does_not_undo_the_pair() {
 
 #[test]
 fn ten_thousand_exchanges_do_not_grow_the_stack() {
-    in_its_own_process("ten_thousand_exchanges_do_not_grow_the_stack", || {
+    in_its_own_process(|| {
         let table = leaked(Exchanger::new());
         let deepest = Arc::new(AtomicUsize::new(0));
         for own in 0..2 {
@@ -307,4 +307,39 @@ fn an_exchanger_shows_who_waits() {
     until_queued(&table, 1);
     assert!(format!("{table:?}").contains("waiters: 1"));
     drop(waiting);
+}
+
+/// The same for a task: the pair is made by the poll that panics. Polled again, it is ready with what it
+/// got, and does not bring that to another.
+#[test]
+fn a_poll_that_panics_with_the_others_waker_has_exchanged_for_good() {
+    let (table, tally) = (Exchanger::new(), Tally::new());
+    let mut first = Step::new(table.exchange(tally.make()));
+    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut second = Step::new(table.exchange(tally.make()));
+    assert_eq!(panic_of(|| second.poll().is_ready()), "the waker panicked");
+    let mut third = Step::queued(table.exchange(tally.make()));
+    assert_eq!((second.expect_ready().number, table.waiters()), (0, 1));
+    assert_eq!(first.expect_ready().number, 1);
+    let mut fourth = Step::new(table.exchange(tally.make()).timeout(LONG));
+    third.expect_pending();
+    assert!(third.poll_with(&panicking_waker()).is_pending());
+    assert_eq!(panic_of(|| fourth.poll().is_ready()), "the waker panicked");
+    assert_eq!(fourth.expect_ready().unwrap().number, 2);
+    assert_eq!((tally.dropped(), third.expect_ready().number), (vec![0, 1, 2], 3));
+    tally.expect_all_dropped();
+}
+
+/// Whoever drops the request after that panic has dropped what it got; the other has its item.
+#[test]
+fn a_poll_that_panics_and_is_dropped_leaves_the_pair() {
+    let (table, tally) = (Exchanger::new(), Tally::new());
+    let mut first = Step::new(table.exchange(tally.make()));
+    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut second = Step::new(table.exchange(tally.make()));
+    assert_eq!(panic_of(|| second.poll().is_ready()), "the waker panicked");
+    assert_eq!(tally.dropped(), []);
+    drop(second);
+    assert_eq!((tally.dropped(), first.expect_ready().number), (vec![0], 1));
+    tally.expect_all_dropped();
 }

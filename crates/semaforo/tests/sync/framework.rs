@@ -5,11 +5,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{LONG, Line, Step, Waiter, fire, in_every_arrangement, leaked, panic_of};
+use crate::support::{
+    LONG, Line, Step, Waiter, fire, in_every_arrangement, leaked, panic_of, patient,
+};
 use semaforo::policy::{
     Access, Ending, Exclusive, Lanes, NotHeld, NotOwner, NotSoleReader, Owned, Owner, ReadWrite,
 };
-use semaforo::{CancelSource, Policy, Refusal, Synchronizer, WaitError};
+use semaforo::{CancelSource, Policy, Refusal, Synchronizer, TryError, WaitError};
 
 /// At most two holders at once; the state counts them.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ fn two_hold_and_the_third_waits() {
         let mut line = Line::new(arrangement, lock);
         let first = line.start(lock.acquire(())).join();
         let second = lock.try_acquire(()).unwrap();
-        assert!(lock.try_acquire(()).is_none());
+        assert!(lock.try_acquire(()).is_err());
         let third = line.enter(lock.acquire(()));
         let fourth = line.enter(lock.acquire(()).timeout(LONG));
         assert_eq!((lock.state(), lock.waiters()), (2, 2));
@@ -105,6 +107,18 @@ impl Policy for Bridge {
 }
 
 #[test]
+fn trying_tells_what_can_never_be_granted() {
+    let bridge = Synchronizer::new(Bridge { capacity: 10 }, 0);
+    let heavy = bridge.try_acquire(7).unwrap();
+    assert_eq!(bridge.try_acquire(4).unwrap_err(), TryError::NotNow);
+    assert_eq!(bridge.try_acquire(11).unwrap_err(), TryError::Refused(TooHeavy(11)));
+    drop(heavy);
+    assert_eq!(bridge.try_acquire(4).map(|held| held.ask()), Ok(4));
+    let lock = Synchronizer::new(TwoHolders, 2);
+    let Err(TryError::NotNow) = lock.try_acquire(()) else { panic!("it is never refused") };
+}
+
+#[test]
 fn weights_are_served_in_order_and_too_heavy_ones_refused() {
     in_every_arrangement(|arrangement| {
         let bridge = leaked(Synchronizer::new(Bridge { capacity: 10 }, 0));
@@ -156,7 +170,7 @@ impl Policy for Express {
 #[test]
 fn lanes_are_served_as_the_policy_says() {
     in_every_arrangement(|arrangement| {
-        let desk = leaked(Synchronizer::new(Express, 0));
+        let desk = leaked(patient(Synchronizer::new(Express, 0)));
         let held = desk.try_acquire(false).unwrap();
         let mut line = Line::new(arrangement, desk);
         let served = crate::support::Record::new();

@@ -9,19 +9,27 @@ use std::rc::Rc;
 use std::sync::{Arc, MutexGuard as StdGuard};
 
 use semaforo::policy::Exclusive;
-use semaforo::queue::{ItemStream, Items, Receive, TakeBatch, Transfer, blocking};
+use semaforo::queue::{
+    ItemStream, Items, PutAny, Receive, Receiver, Sender, TakeAny, TakeBatch, Transfer, blocking,
+};
 use semaforo::request::{Limited, Operation, Unlimited};
 use semaforo::sync::condition::WaitFor;
+use semaforo::sync::reentrant::{Anywhere, OnThisThread};
+use semaforo::sync::reentrant_rwlock::{ReadEntry, ReadHold, WriteEntry, WriteHold};
 use semaforo::sync::rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 use semaforo::sync::{
     WaitWhile, barrier, exchanger, mutex, phaser, promise, reentrant, rwlock, semaphore,
 };
+use semaforo::tasks::{
+    AbortHandle, CurrentThread, Finishing, Handle, Joining, Leaving, Pool, ScopedHandle,
+};
 use semaforo::{
     AutoEvent, Barrier, BlockingQueue, CancelSource, CancelToken, Condition, Event, Exchanger,
-    Held, Interrupted, KeyGuard, Latch, Monitor, Mutex, MutexGuard, OwnedMutexGuard, OwnedPermit,
-    OwnerKey, Parker, Permit, Phaser, Promise, ReentrantCondition, ReentrantGuard, ReentrantLock,
-    ReentrantMonitor, Rejected, Request, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore,
-    Synchronizer, SynchronousQueue, TransferQueue, WriteCondition,
+    Held, Interrupted, KeyGuard, Latch, MappedGuard, MappedReadGuard, Monitor, Mutex, MutexGuard,
+    OwnedMutexGuard, OwnedPermit, OwnerKey, Parker, Permit, Phaser, Promise, ReentrantCondition,
+    ReentrantGuard, ReentrantLock, ReentrantMonitor, ReentrantRwLock, Rejected, Request, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, Semaphore, Synchronizer, SynchronousQueue, TransferQueue,
+    WriteCondition,
 };
 
 /// Asks whether a type implements a marker: the inherent constant hides the trait's, if its bound
@@ -129,6 +137,50 @@ fn a_reentrant_lock_keeps_a_threads_guard_on_its_thread() {
     }
 }
 
+/// Its holds give out shared references only, writers' too.
+#[test]
+fn a_reentrant_read_write_lock_is_shared_if_its_value_can_be() {
+    type Read<T, M> = ReadHold<&'static ReentrantRwLock<T>, M>;
+    type Write<T, M> = WriteHold<&'static ReentrantRwLock<T>, M>;
+    check! {
+        ReentrantRwLock<Plain>: true true,
+        ReentrantRwLock<SendOnly>: true false,
+        ReentrantRwLock<SyncOnly>: false true,
+        ReentrantRwLock<Stuck>: false false,
+        Read<Plain, OnThisThread>: false false,
+        Read<Plain, Anywhere>: true true,
+        Read<SendOnly, Anywhere>: false false,
+        Read<SyncOnly, Anywhere>: true true,
+        Read<Stuck, Anywhere>: false false,
+        Write<Plain, OnThisThread>: false false,
+        Write<Plain, Anywhere>: true true,
+        Write<SendOnly, Anywhere>: false false,
+        Write<Stuck, Anywhere>: false false,
+        Request<ReadEntry<&'static ReentrantRwLock<Plain>, OnThisThread>>: false false,
+        Request<ReadEntry<&'static ReentrantRwLock<Plain>, Anywhere>, Limited>: true true,
+        Request<ReadEntry<&'static ReentrantRwLock<SendOnly>, Anywhere>>: false false,
+        Request<WriteEntry<&'static ReentrantRwLock<Plain>, OnThisThread>>: false false,
+        Request<WriteEntry<&'static ReentrantRwLock<Plain>, Anywhere>>: true true,
+        Request<WriteEntry<&'static ReentrantRwLock<Stuck>, Anywhere>, Limited>: false false,
+    }
+}
+
+/// Only results that can be sent have handles, and are never shared through them.
+#[test]
+fn a_handle_goes_anywhere() {
+    check! {
+        Handle<Plain>: true true,
+        Handle<SendOnly>: true true,
+        ScopedHandle<'static, Plain>: true true,
+        ScopedHandle<'static, SendOnly>: true true,
+        Request<Joining<Handle<Plain>>, Limited>: true true,
+        Request<Joining<Handle<SendOnly>>, Limited>: true true,
+        Request<Finishing<'static>>: true true,
+        Request<Finishing<'static>, Limited>: true true,
+        Request<Leaving>: true true,
+    }
+}
+
 #[test]
 fn a_promise_is_shared_if_its_outcome_can_be() {
     check! {
@@ -153,7 +205,7 @@ fn what_holds_no_value_goes_anywhere() {
         Permit<'static>: true true,
         OwnedPermit: true true,
         Synchronizer<Exclusive>: true true,
-        Held<Exclusive, &'static Synchronizer<Exclusive>>: true true,
+        Held<&'static Synchronizer<Exclusive>>: true true,
     }
 }
 
@@ -162,15 +214,15 @@ fn a_request_goes_where_its_object_may_be_used() {
     check! {
         Request<semaphore::Acquire<&'static Semaphore>>: true true,
         Request<semaphore::Acquire<Arc<Semaphore>>, Limited>: true true,
-        Request<mutex::Lock<Plain, &'static Mutex<Plain>>>: true true,
-        Request<mutex::Lock<SendOnly, &'static Mutex<SendOnly>>>: true true,
-        Request<mutex::Lock<Stuck, &'static Mutex<Stuck>>>: false false,
-        Request<mutex::Lock<Stuck, Arc<Mutex<Stuck>>>, Limited>: false false,
-        Request<rwlock::Read<SendOnly, &'static RwLock<SendOnly>>>: false false,
-        Request<rwlock::Write<Plain, &'static RwLock<Plain>>, Limited>: true true,
-        Request<reentrant::Reenter<Plain, &'static ReentrantLock<Plain>, reentrant::OnThisThread>>:
+        Request<mutex::Lock<&'static Mutex<Plain>>>: true true,
+        Request<mutex::Lock<&'static Mutex<SendOnly>>>: true true,
+        Request<mutex::Lock<&'static Mutex<Stuck>>>: false false,
+        Request<mutex::Lock<Arc<Mutex<Stuck>>>, Limited>: false false,
+        Request<rwlock::Read<&'static RwLock<SendOnly>>>: false false,
+        Request<rwlock::Write<&'static RwLock<Plain>>, Limited>: true true,
+        Request<reentrant::Reenter<&'static ReentrantLock<Plain>, OnThisThread>>:
             false false,
-        Request<reentrant::Reenter<Plain, &'static ReentrantLock<Plain>, reentrant::Anywhere>>:
+        Request<reentrant::Reenter<&'static ReentrantLock<Plain>, Anywhere>>:
             true true,
         Request<promise::Get<'static, SendOnly, Plain>>: false false,
         Request<promise::Get<'static, Plain, Plain>, Limited>: true true,
@@ -203,35 +255,43 @@ fn a_queue_is_shared_if_its_items_can_be_sent() {
 #[test]
 fn a_request_of_a_queue_goes_where_its_items_may_go() {
     check! {
-        Request<blocking::Put<Plain, &'static BlockingQueue<Plain>>>: true true,
-        Request<blocking::Put<SendOnly, &'static BlockingQueue<SendOnly>>, Limited>: true true,
-        Request<blocking::Put<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
-        Request<blocking::Put<Stuck, &'static BlockingQueue<Stuck>>, Limited>: false false,
-        Request<blocking::Put<SendOnly, Arc<BlockingQueue<SendOnly>>>>: true true,
-        Request<blocking::Put<SyncOnly, Arc<BlockingQueue<SyncOnly>>>>: false false,
-        Request<blocking::Take<SendOnly, &'static BlockingQueue<SendOnly>>>: true true,
-        Request<blocking::Take<SyncOnly, &'static BlockingQueue<SyncOnly>>>: false false,
-        Request<blocking::Take<Stuck, Arc<BlockingQueue<Stuck>>>>: false false,
-        Items<'static, SendOnly>: true true,
-        Items<'static, SyncOnly>: false false,
-        Items<'static, Stuck>: false false,
-        ItemStream<'static, SendOnly>: true true,
-        ItemStream<'static, SyncOnly>: false false,
-        ItemStream<'static, Stuck>: false false,
+        Request<blocking::Put<&'static BlockingQueue<Plain>>>: true true,
+        Request<blocking::Put<&'static BlockingQueue<SendOnly>>, Limited>: true true,
+        Request<blocking::Put<&'static BlockingQueue<SyncOnly>>>: false false,
+        Request<blocking::Put<&'static BlockingQueue<Stuck>>, Limited>: false false,
+        Request<blocking::Put<Arc<BlockingQueue<SendOnly>>>>: true true,
+        Request<blocking::Put<Arc<BlockingQueue<SyncOnly>>>>: false false,
+        Request<blocking::Take<&'static BlockingQueue<SendOnly>>>: true true,
+        Request<blocking::Take<&'static BlockingQueue<SyncOnly>>>: false false,
+        Request<blocking::Take<Arc<BlockingQueue<Stuck>>>>: false false,
+        Request<PutAny<[&'static BlockingQueue<SendOnly>; 2]>>: true true,
+        Request<PutAny<Vec<Arc<BlockingQueue<SyncOnly>>>>, Limited>: false false,
+        Request<TakeAny<[&'static BlockingQueue<SendOnly>; 2]>, Limited>: true true,
+        Request<TakeAny<Vec<Arc<TransferQueue<Stuck>>>>>: false false,
+        Sender<BlockingQueue<SendOnly>>: true true,
+        Sender<BlockingQueue<SyncOnly>>: false false,
+        Receiver<TransferQueue<SendOnly>>: true true,
+        Receiver<TransferQueue<Stuck>>: false false,
+        Items<&'static BlockingQueue<SendOnly>>: true true,
+        Items<&'static BlockingQueue<SyncOnly>>: false false,
+        Items<&'static BlockingQueue<Stuck>>: false false,
+        ItemStream<&'static BlockingQueue<SendOnly>>: true true,
+        ItemStream<&'static BlockingQueue<SyncOnly>>: false false,
+        ItemStream<&'static BlockingQueue<Stuck>>: false false,
         TakeBatch<'static, SendOnly>: true true,
         TakeBatch<'static, SyncOnly, Limited>: false false,
         TakeBatch<'static, Stuck>: false false,
-        Request<Transfer<SendOnly, TransferQueue<SendOnly>, &'static TransferQueue<SendOnly>>>:
+        Request<Transfer<&'static TransferQueue<SendOnly>>>:
             true true,
-        Request<Transfer<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
+        Request<Transfer<&'static TransferQueue<SyncOnly>>>:
             false false,
-        Request<Transfer<Stuck, SynchronousQueue<Stuck>, Arc<SynchronousQueue<Stuck>>>, Limited>:
+        Request<Transfer<Arc<SynchronousQueue<Stuck>>>, Limited>:
             false false,
-        Request<Receive<SendOnly, TransferQueue<SendOnly>, Arc<TransferQueue<SendOnly>>>>:
+        Request<Receive<Arc<TransferQueue<SendOnly>>>>:
             true true,
-        Request<Receive<SyncOnly, TransferQueue<SyncOnly>, &'static TransferQueue<SyncOnly>>>:
+        Request<Receive<&'static TransferQueue<SyncOnly>>>:
             false false,
-        Request<Receive<Stuck, SynchronousQueue<Stuck>, &'static SynchronousQueue<Stuck>>>:
+        Request<Receive<&'static SynchronousQueue<Stuck>>>:
             false false,
     }
 }
@@ -328,10 +388,10 @@ fn whoever_meets_goes_where_its_meeting_place_may_be_used() {
         Request<barrier::Arrive<Arc<Barrier>>, Limited>: true true,
         Request<phaser::Advanced<&'static Phaser>>: true true,
         Request<phaser::ArriveAndWait<Arc<Phaser>>, Limited>: true false,
-        Request<exchanger::Exchange<Plain, &'static Exchanger<Plain>>>: true true,
-        Request<exchanger::Exchange<SendOnly, &'static Exchanger<SendOnly>>>: true true,
-        Request<exchanger::Exchange<SyncOnly, &'static Exchanger<SyncOnly>>>: false false,
-        Request<exchanger::Exchange<Stuck, Arc<Exchanger<Stuck>>>, Limited>: false false,
+        Request<exchanger::Exchange<&'static Exchanger<Plain>>>: true true,
+        Request<exchanger::Exchange<&'static Exchanger<SendOnly>>>: true true,
+        Request<exchanger::Exchange<&'static Exchanger<SyncOnly>>>: false false,
+        Request<exchanger::Exchange<Arc<Exchanger<Stuck>>>, Limited>: false false,
     }
 }
 
@@ -344,8 +404,8 @@ fn a_request_is_pinned() {
         <Asked<Request<WaitFor<MutexGuard<'static, Plain>>>>>::UNPIN,
         <Asked<Request<semaphore::Acquire<&'static Semaphore>>>>::UNPIN,
         <Asked<Request<semaphore::Acquire<Arc<Semaphore>>, Limited>>>::UNPIN,
-        <Asked<Request<blocking::Take<Plain, Arc<BlockingQueue<Plain>>>>>>::UNPIN,
-        <Asked<ItemStream<'static, Plain>>>::UNPIN,
+        <Asked<Request<blocking::Take<Arc<BlockingQueue<Plain>>>>>>::UNPIN,
+        <Asked<ItemStream<&'static BlockingQueue<Plain>>>>::UNPIN,
         <Asked<Semaphore>>::UNPIN,
         <Asked<Mutex<Plain>>>::UNPIN,
         <Asked<BlockingQueue<Plain>>>::UNPIN,
@@ -416,4 +476,108 @@ fn everything_can_be_a_static() {
     assert!(!REENTRANT_MONITOR.notify(&REENTRANT_MONITOR.enter().wait().unwrap()));
     send(OWN.acquire(()));
     assert_eq!(PROMISE.get().wait(), Ok(&1));
+}
+
+/// As with the standard library's own, of which a panic leaves nothing half done.
+#[test]
+fn what_may_be_used_after_a_panic() {
+    fn checked<T: ?Sized + std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+
+    checked::<Mutex<SendOnly>>();
+    checked::<RwLock<SendOnly>>();
+    checked::<Monitor<SendOnly>>();
+    checked::<Mutex<dyn Send>>();
+    checked::<ReentrantLock<Plain>>();
+    checked::<ReentrantRwLock<Plain>>();
+    checked::<ReentrantMonitor<Plain>>();
+    checked::<Semaphore>();
+    checked::<Latch>();
+    checked::<Event>();
+    checked::<AutoEvent>();
+    checked::<Parker>();
+    checked::<Barrier>();
+    checked::<Phaser>();
+    checked::<Exchanger<SendOnly>>();
+    checked::<Promise<Plain, Plain>>();
+    checked::<Condition>();
+    checked::<ReentrantCondition>();
+    checked::<WriteCondition>();
+    checked::<Synchronizer<Exclusive>>();
+    checked::<CancelSource>();
+    checked::<CancelToken>();
+    checked::<OwnerKey>();
+    // What is in a user's hands, as `MutexGuard`, `JoinHandle` and the ends of a channel.
+    checked::<MutexGuard<'static, Plain>>();
+    checked::<OwnedMutexGuard<Plain>>();
+    checked::<MappedGuard<MutexGuard<'static, Plain>, Plain>>();
+    checked::<RwLockReadGuard<'static, Plain>>();
+    checked::<RwLockWriteGuard<'static, Plain>>();
+    checked::<MappedReadGuard<RwLockReadGuard<'static, Plain>, Plain>>();
+    checked::<ReentrantGuard<'static, Plain>>();
+    checked::<KeyGuard<'static, Plain>>();
+    checked::<Permit<'static>>();
+    checked::<OwnedPermit>();
+    checked::<Held<&'static Synchronizer<Exclusive>>>();
+    checked::<Pool>();
+    checked::<Handle<Plain>>();
+    checked::<Handle<SendOnly>>();
+    checked::<ScopedHandle<'static, SendOnly>>();
+    checked::<CurrentThread>();
+    checked::<AbortHandle>();
+    checked::<Sender<BlockingQueue<SendOnly>>>();
+    checked::<Receiver<BlockingQueue<SendOnly>>>();
+}
+
+/// Queues, too: an item from one thread to another, through each of them, and through any.
+#[test]
+fn queues_can_be_static() {
+    static BOUNDED: BlockingQueue<String> = BlockingQueue::bounded(2);
+    static UNBOUNDED: BlockingQueue<String> = BlockingQueue::unbounded();
+    static TRANSFERS: TransferQueue<String> = TransferQueue::new();
+    static MEETING: SynchronousQueue<String> = SynchronousQueue::new();
+    assert_eq!((BOUNDED.capacity(), BOUNDED.remaining(), BOUNDED.waiters()), (Some(2), Some(2), 0));
+    assert_eq!((UNBOUNDED.capacity(), TRANSFERS.len(), MEETING.waiters()), (None, 0, 0));
+    let other = std::thread::spawn(|| {
+        BOUNDED.put("a".to_owned()).wait().unwrap();
+        TRANSFERS.transfer("b".to_owned()).wait().unwrap();
+        MEETING.put("c".to_owned()).wait().unwrap();
+    });
+    let (index, first) = BlockingQueue::take_any([&UNBOUNDED, &BOUNDED]).wait().unwrap();
+    assert_eq!((index, first.as_str()), (1, "a"));
+    assert_eq!(TRANSFERS.take().wait().unwrap(), "b");
+    assert_eq!(MEETING.take().wait().unwrap(), "c");
+    other.join().unwrap();
+}
+
+/// What allocates nothing until it is used.
+#[test]
+fn barriers_exchangers_and_sources_can_be_static() {
+    static BARRIER: Barrier = Barrier::new(2);
+    static TABLE: Exchanger<u32> = Exchanger::new();
+    static STOP: CancelSource = CancelSource::new();
+    assert_eq!((BARRIER.parties(), BARRIER.available(), TABLE.waiters()), (2, 2, 0));
+    let other = std::thread::spawn(|| {
+        BARRIER.arrive().wait().unwrap();
+        TABLE.exchange(1).wait()
+    });
+    BARRIER.arrive().wait().unwrap();
+    assert_eq!((TABLE.exchange(2).wait(), other.join().unwrap()), (1, 2));
+    STOP.cancel();
+    assert!(STOP.token().is_cancelled() && !CancelToken::default().is_cancelled());
+}
+
+#[test]
+fn mapped_guards_are_sent_if_their_parts_can_be() {
+    use semaforo::{MappedGuard, MappedReadGuard};
+
+    check! {
+        MappedGuard<MutexGuard<'static, Plain>, Plain>: true true,
+        MappedGuard<MutexGuard<'static, Plain>, SendOnly>: true false,
+        MappedGuard<MutexGuard<'static, Plain>, Stuck>: false false,
+        MappedGuard<MutexGuard<'static, Stuck>, Plain>: false false,
+        MappedReadGuard<RwLockReadGuard<'static, Plain>, Plain>: true true,
+        MappedReadGuard<RwLockReadGuard<'static, Plain>, SendOnly>: false false,
+        MappedReadGuard<RwLockReadGuard<'static, Plain>, SyncOnly>: true true,
+        MappedReadGuard<ReentrantGuard<'static, Plain>, Plain>: false false,
+    }
 }

@@ -1,15 +1,19 @@
 //! Monitors: Mesa's notification, Hoare's urgent signal, scheduled waits. What holds for every wait on
 //! a condition is in `condition`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::{
     Kind, LONG, Record, SHORT, Step, Waiter, eventually, in_every_arrangement, leaked, panic_of,
+    patient,
 };
+use semaforo::policy::Exclusive;
+use semaforo::sync::condition::LockGuard;
 use semaforo::{
-    CancelSource, Condition, Monitor, MutexGuard, OwnerKey, ReentrantMonitor, RwLock, WaitError,
-    WriteCondition,
+    CancelSource, Condition, Monitor, Mutex, MutexGuard, OwnerKey, ReentrantLock, ReentrantMonitor,
+    RwLock, Synchronizer, WaitError, WriteCondition,
 };
 
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -17,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 type Guard = MutexGuard<'static, u32>;
 
 fn monitor() -> &'static Monitor<u32> {
-    leaked(Monitor::new(0))
+    leaked(patient(Monitor::new(0)))
 }
 
 /// Waits to be notified, and then does something inside. Returns when it waits.
@@ -150,6 +154,107 @@ fn the_guard_of_another_monitor_panics() {
     assert_eq!((monitor.waiting(), another.waiting()), (0, 0));
 }
 
+/// C-01, C-02: also if nothing was ever waited for in this monitor; and what was refused does not bind
+/// it to the other's lock.
+#[test]
+fn a_fresh_monitor_refuses_the_guard_of_another() {
+    type Misuse = fn(&Monitor<()>, MutexGuard<'_, ()>);
+    let misuses: [Misuse; 8] = [
+        |monitor, inside| drop(monitor.wait(inside)),
+        |monitor, inside| drop(monitor.wait_by(inside, 1)),
+        |monitor, inside| drop(monitor.wait_while(inside, |()| true)),
+        |monitor, inside| drop(monitor.wait_while(inside, |()| false)),
+        |monitor, inside| drop(monitor.signal_urgent(inside)),
+        |monitor, inside| assert!(!monitor.signal_and_leave(inside)),
+        |monitor, inside| assert!(!monitor.notify(&inside)),
+        |monitor, inside| assert_eq!(monitor.notify_all(&inside), 0),
+    ];
+    for misuse in misuses {
+        let (monitor, another) = (Monitor::new(()), Monitor::new(()));
+        let message = panic_of(|| misuse(&monitor, another.enter().wait()));
+        assert_eq!(message, "a monitor was used with the guard of another");
+        assert!(!another.is_entered(), "the guard is dropped");
+        let mut own = Step::queued(monitor.wait(monitor.enter().wait()));
+        assert!(monitor.notify(&monitor.enter().wait()));
+        drop(own.expect_ready());
+        drop(Step::queued(another.wait(another.enter().wait())));
+    }
+}
+
+/// The same for every kind of guard of a monitor that can be entered again.
+#[test]
+fn a_fresh_reentrant_monitor_refuses_the_guard_of_another() {
+    let key = OwnerKey::new();
+    for operation in 0..8 {
+        let (monitor, another) = (ReentrantMonitor::new(()), ReentrantMonitor::new(()));
+        let inside = another.enter_as(&key).wait().unwrap();
+        let on_this_thread = ReentrantMonitor::new(());
+        panic_of(|| monitor.notify(&on_this_thread.enter().wait().unwrap()));
+        let message = panic_of(|| match operation {
+            0 => drop(monitor.wait(inside)),
+            1 => drop(monitor.wait_by(inside, 1)),
+            2 => drop(monitor.wait_while(inside, |()| true)),
+            3 => drop(monitor.signal_urgent(inside)),
+            4 => assert!(!monitor.notify(&inside)),
+            5 => assert_eq!(monitor.notify_all(&inside), 0),
+            6 => assert!(!monitor.signal_and_leave(inside)),
+            _ => drop(monitor.wait(on_this_thread.enter().wait().unwrap())),
+        });
+        assert_eq!(message, "a monitor was used with the guard of another");
+        assert!(!another.is_entered() && !on_this_thread.is_entered(), "the guards are dropped");
+        let mut own = Step::queued(monitor.wait(monitor.enter_as(&key).wait().unwrap()));
+        assert!(monitor.notify(&monitor.enter().wait().unwrap()));
+        drop(own.expect_ready());
+    }
+}
+
+/// Every other guard of the same policy, too: of a lock that is no monitor's, owned or borrowed, of
+/// a lock of one's own, and of a re-entrant lock.
+#[test]
+fn a_fresh_monitor_refuses_the_guard_of_any_lock() {
+    fn refused<G: LockGuard>(guard: impl Fn() -> G, misuses: [&dyn Fn(G); 3]) {
+        for misuse in misuses {
+            let message = panic_of(|| misuse(guard()));
+            assert_eq!(message, "a monitor was used with the guard of another");
+        }
+    }
+    let (lock, own) = (Arc::new(Mutex::new(())), Arc::new(Synchronizer::new(Exclusive, 0)));
+    let monitor = Monitor::new(());
+    macro_rules! every_misuse {
+        ($monitor:ident) => {
+            [
+                &|guard| drop($monitor.wait(guard)),
+                &|guard| assert!(!$monitor.notify(&guard)),
+                &|guard| drop($monitor.signal_urgent(guard)),
+            ]
+        };
+    }
+    refused(|| lock.lock().wait(), every_misuse!(monitor));
+    refused(|| lock.lock_owned().wait(), every_misuse!(monitor));
+    refused(|| own.acquire(()).wait(), every_misuse!(monitor));
+    refused(|| own.acquire_owned(()).wait(), every_misuse!(monitor));
+    let (reentrant, key) = (Arc::new(ReentrantLock::new(())), OwnerKey::new());
+    let again = ReentrantMonitor::new(());
+    refused(|| reentrant.lock().wait().unwrap(), every_misuse!(again));
+    refused(|| reentrant.lock_as(&key).wait().unwrap(), every_misuse!(again));
+    refused(|| reentrant.lock_owned_as(&key).wait().unwrap(), every_misuse!(again));
+    assert!(!lock.is_locked() && own.state() == 0 && !reentrant.is_locked());
+    // All of them work, the monitors with themselves and the locks with conditions.
+    let mut waits = Step::queued(monitor.wait(monitor.enter().wait()));
+    assert!(monitor.notify(&monitor.enter().wait()));
+    drop(waits.expect_ready());
+    let mut waits = Step::queued(again.wait(again.enter_as(&key).wait().unwrap()));
+    assert!(again.notify(&again.enter().wait().unwrap()));
+    drop(waits.expect_ready());
+    let condition = Condition::new();
+    let mut waits = Step::queued(condition.wait(lock.lock_owned().wait()));
+    let message = panic_of(|| condition.wait(own.acquire_owned(()).wait()));
+    assert_eq!(message, "a condition was used with the guard of another lock");
+    assert!(condition.signal(&lock.lock().wait()));
+    drop(waits.expect_ready());
+    assert!(!lock.is_locked() && own.state() == 0);
+}
+
 /// Hoare's bounded buffer has two conditions.
 #[test]
 fn more_conditions_than_its_own() {
@@ -210,7 +315,7 @@ fn an_urgent_signal_hands_over_at_once_and_comes_back_next() {
 /// Step by step: nobody else can get in, by whatever door.
 #[test]
 fn nobody_comes_between_an_urgent_signal_and_its_end() {
-    let monitor = Monitor::new(0);
+    let monitor = monitor();
     let mut signalled = Step::queued(monitor.wait(monitor.enter().wait()));
     let mut signaller = Step::queued(monitor.signal_urgent(monitor.enter().wait()));
     assert!(monitor.is_entered() && monitor.try_enter().is_none());
@@ -451,14 +556,14 @@ fn a_task_that_missed_its_turn_can_be_cancelled() {
 /// A limit that comes while the signalled task still has its turn comes too late.
 #[test]
 fn an_urgent_signal_wins_over_a_token() {
-    let monitor = Monitor::new(0);
+    let monitor = monitor();
     let stop = CancelSource::new();
     let mut signalled = Step::queued(monitor.wait(monitor.enter().wait()).cancel_on(&stop.token()));
     let mut signaller = Step::queued(monitor.signal_urgent(monitor.enter().wait()));
     stop.cancel();
     drop(signalled.expect_ready().expect("signalled first"));
     drop(signaller.expect_ready());
-    nobody_is_left(&monitor);
+    nobody_is_left(monitor);
 }
 
 /// The signal is not lost with it: the next one is inside, before the signaller.
@@ -520,7 +625,7 @@ fn dropping_a_task_that_missed_its_turn_signals_nobody() {
 #[test]
 fn a_signaller_may_be_dropped() {
     for granted in [false, true] {
-        let monitor = Monitor::new(0);
+        let monitor = monitor();
         let mut signalled = Step::queued(monitor.wait(monitor.enter().wait()));
         let signaller = Step::queued(monitor.signal_urgent(monitor.enter().wait()));
         let mut other = Step::queued(monitor.enter());
@@ -535,7 +640,7 @@ fn a_signaller_may_be_dropped() {
             drop(inside);
         }
         drop(other.expect_ready());
-        nobody_is_left(&monitor);
+        nobody_is_left(monitor);
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    LONG, Line, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, panic_of,
+    LONG, Line, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, panic_of,
 };
-use semaforo::{CancelSource, Mutex, WaitError};
+use semaforo::{CancelSource, Mutex, RwLock, WaitError};
 
 /// M-01
 #[test]
@@ -236,4 +236,24 @@ fn a_barging_lock_lets_a_newcomer_overtake_a_waiter_that_has_not_run() {
     drop(newcomer);
     drop(waiter.expect_ready());
     assert_eq!((lock.waiters(), lock.is_locked()), (0, false));
+}
+
+/// Why a second lock by the same thread is no mistake by itself: the guard may be elsewhere, with a
+/// thread that has not even looked at it. No build may stop these programs.
+#[test]
+fn a_thread_may_lock_what_it_has_locked_and_given_away() {
+    let lock = leaked(Mutex::new(0));
+    let read_write = leaked(RwLock::new(0));
+    let (mut guard, mut write) = (lock.lock().wait(), read_write.write().wait());
+    let other = std::thread::spawn(move || {
+        // This thread waits for both before they are touched here.
+        eventually("the first thread waits", || lock.waiters() == 1);
+        *guard += 1;
+        drop(guard);
+        eventually("the first thread waits again", || read_write.waiters() == 1);
+        *write += 1;
+    });
+    assert_eq!(*lock.lock().wait(), 1);
+    assert_eq!(*read_write.write().wait(), 1);
+    other.join().unwrap();
 }

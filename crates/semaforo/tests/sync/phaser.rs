@@ -427,7 +427,7 @@ fn a_panicking_waker_costs_nobody_else_their_wake_up() {
 
 #[test]
 fn ten_thousand_phases_do_not_grow_the_stack() {
-    in_its_own_process("ten_thousand_phases_do_not_grow_the_stack", || {
+    in_its_own_process(|| {
         for hook in [false, true] {
             let phaser =
                 leaked(if hook { Phaser::with_hook(2, |_, _| false) } else { Phaser::new(2) });
@@ -517,4 +517,20 @@ fn a_phaser_shows_and_says_what_is_wrong() {
     assert_eq!(PhaserError::Terminated.to_string(), "the phaser is terminated");
     let none = Phaser::new(0).arrive().unwrap_err();
     assert_eq!(none.to_string(), "more parties arrived than are registered");
+}
+
+/// The last party's poll ends the phase, and panics with the waker of another. It has arrived: polled
+/// again, it says so, and does not arrive in the next phase.
+#[test]
+fn a_poll_that_panics_with_anothers_waker_does_not_arrive_twice() {
+    let phaser = Phaser::new(2);
+    let mut first = Step::new(phaser.arrive_and_wait());
+    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut last = Step::new(phaser.arrive_and_wait());
+    assert_eq!(panic_of(|| last.poll().is_ready()), "the waker panicked");
+    assert_eq!((phaser.phase(), phaser.unarrived(), phaser.waiters()), (1, 2, 0));
+    assert_eq!(last.expect_ready(), Ok(1));
+    drop(last);
+    assert_eq!((phaser.phase(), phaser.unarrived(), phaser.waiters()), (1, 2, 0));
+    assert_eq!(first.expect_ready(), Ok(1));
 }

@@ -207,3 +207,44 @@ fn debugging_shows_outcome_and_waiters() {
     assert!(format!("{answer:?}").contains("Ok(1)"));
     assert_eq!(PromiseError::<String>::Cancelled.to_string(), "the promise was cancelled");
 }
+
+/// Whoever has it to itself can take the outcome out, of each kind, and use the promise again.
+#[test]
+fn an_outcome_that_is_taken_leaves_a_new_promise() {
+    let mut promise = Promise::<String, String>::new();
+    assert_eq!(promise.take(), None);
+    for round in 0..3 {
+        let expected = match round {
+            0 => {
+                promise.set("value".into()).unwrap();
+                Ok("value".to_owned())
+            }
+            1 => {
+                promise.fail("failure".into()).unwrap();
+                Err(PromiseError::Failed("failure".to_owned()))
+            }
+            _ => {
+                assert!(promise.cancel());
+                Err(PromiseError::Cancelled)
+            }
+        };
+        assert!(promise.get().wait().is_ok() == (round == 0));
+        assert_eq!(promise.take(), Some(expected));
+        assert!(!promise.is_done() && promise.try_get().is_none() && promise.take().is_none());
+        let mut reader = Step::queued(promise.get());
+        promise.set("new".into()).unwrap();
+        assert_eq!(reader.expect_ready(), Ok(&"new".to_owned()));
+        drop(reader);
+        assert!(promise.take().is_some());
+    }
+}
+
+/// As a `OnceLock` is made from its value.
+#[test]
+fn a_promise_made_from_its_value_is_kept() {
+    let promise: Promise<String, ()> = Promise::from("kept".to_owned());
+    assert!(promise.is_done());
+    assert_eq!(promise.set("again".to_owned()), Err("again".to_owned()));
+    assert_eq!(promise.get().wait().unwrap(), "kept");
+    assert_eq!(promise.into_inner(), Some(Ok("kept".to_owned())));
+}

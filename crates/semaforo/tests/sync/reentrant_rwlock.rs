@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::{Line, SHORT, Waiter, fire, in_every_arrangement, leaked, until_queued};
+use crate::support::{
+    Line, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, panic_of, panicking_waker,
+    until_queued,
+};
 use semaforo::sync::reentrant_rwlock::ReadHold;
 use semaforo::{CancelSource, Condition, OwnerKey, ReentrantRwLock, TooManyHolds, WaitError};
 
@@ -124,7 +127,7 @@ fn only_a_sole_reader_becomes_a_writer() {
     assert!(read.try_upgrade().is_err(), "its owner writes already");
     let ended = lock.write_as(key()).timeout(SHORT).wait();
     assert_eq!(ended.unwrap_err(), WaitError::TimedOut);
-    let read: ReadHold<_, _, _> = write.downgrade();
+    let read: ReadHold<_, _> = write.downgrade();
     assert_eq!((lock.readers(), lock.writes()), (1, 0));
     drop(read);
 }
@@ -246,4 +249,49 @@ fn re_entering_threads_exclude_each_other() {
         }
     });
     assert_eq!(lock.into_inner().0.into_inner(), 4 * ROUNDS * 3 / 4);
+}
+
+/// The write has become a read when the reader is let in: what its waker's panic drops is a read.
+#[test]
+fn a_downgrade_that_wakes_a_panicking_waker_holds_nothing() {
+    for writes in 1..3 {
+        let (lock, me) = (new(), key());
+        let write = lock.write_as(me).wait().unwrap();
+        let again = (1..writes).map(|_| lock.write_as(me).wait().unwrap()).collect::<Vec<_>>();
+        let read = lock.read_as(me).wait().unwrap();
+        drop(again);
+        let mut other = Step::new(lock.read_as(key()));
+        assert!(other.poll_with(&panicking_waker()).is_pending());
+        panic_of(|| drop(write.downgrade()));
+        assert_eq!((lock.readers(), lock.writes()), (2, 0), "the other's, and the one kept");
+        drop((other.expect_ready(), read));
+        assert!(lock.try_write().is_some());
+    }
+}
+
+/// Likewise: the read has become a write when the owner's other request to write is let in.
+#[test]
+fn an_upgrade_that_wakes_a_panicking_waker_holds_nothing() {
+    let (lock, me) = (new(), key());
+    let read = lock.read_as(me).wait().unwrap();
+    let mut again = Step::new(lock.write_as(me));
+    assert!(again.poll_with(&panicking_waker()).is_pending());
+    panic_of(|| read.try_upgrade().map(drop).map_err(drop));
+    assert_eq!((lock.readers(), lock.writes()), (0, 1), "the other's only");
+    drop(again.expect_ready());
+    assert!(lock.try_write().is_some());
+}
+
+/// A downgrade that is refused by a panic gives the write back.
+#[test]
+fn a_downgrade_beyond_the_most_reads_gives_the_write_back() {
+    let (lock, me) = (new(), key());
+    let write = lock.write_as(me).wait().unwrap();
+    let again = lock.write_as(me).wait().unwrap();
+    let reads: Vec<_> = (0..Lock::MAX_HOLDS).map(|_| lock.read_as(me).wait().unwrap()).collect();
+    let message = panic_of(|| drop(write.downgrade()));
+    assert!(message.contains("as often as it can"), "{message}");
+    assert_eq!((lock.readers(), lock.writes()), (Lock::MAX_HOLDS, 1));
+    drop((reads, again));
+    assert!(lock.try_write().is_some());
 }

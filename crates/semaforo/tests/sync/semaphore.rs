@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::support::{
     LONG, Line, SHORT, Step, fire, in_every_arrangement, leaked, panic_of, until_queued,
 };
-use semaforo::{AcquireError, CancelSource, ReleaseError, Semaphore, WaitError};
+use semaforo::{AcquireError, CancelSource, ReleaseError, Semaphore, TryError, WaitError};
 
 /// S-01
 #[test]
@@ -38,8 +38,8 @@ fn trying_takes_what_is_there_and_no_more() {
     let semaphore = Semaphore::new(2);
     let first = semaphore.try_acquire(1).unwrap();
     let second = semaphore.try_acquire(1).unwrap();
-    assert!(semaphore.try_acquire(1).is_none());
-    assert!(semaphore.try_acquire(1).is_none());
+    assert!(semaphore.try_acquire(1).is_err());
+    assert!(semaphore.try_acquire(1).is_err());
     assert_eq!((semaphore.available(), semaphore.held()), (0, 2));
     drop((first, second));
     assert_eq!((semaphore.available(), semaphore.held()), (2, 0));
@@ -105,7 +105,7 @@ fn a_released_permit_belongs_to_the_waiter_before_it_runs() {
     let mut waiter = Step::queued(semaphore.acquire(1));
     semaphore.release(1).unwrap();
     assert_eq!((semaphore.available(), semaphore.held(), semaphore.waiters()), (0, 1, 0));
-    assert!(semaphore.try_acquire(1).is_none());
+    assert!(semaphore.try_acquire(1).is_err());
     assert_eq!(waiter.wakes(), 1);
     drop(waiter.expect_ready().unwrap());
     assert_eq!(semaphore.available(), 1);
@@ -119,7 +119,7 @@ fn a_released_permit_is_never_there_for_others() {
         let waiter = Line::new(arrangement, semaphore).enter(semaphore.acquire(1));
         semaphore.release(1).unwrap();
         assert_eq!((semaphore.available(), semaphore.waiters()), (0, 0));
-        assert!(semaphore.try_acquire(1).is_none());
+        assert!(semaphore.try_acquire(1).is_err());
         drop(waiter.join().unwrap());
         assert_eq!(semaphore.available(), 1);
     });
@@ -149,7 +149,7 @@ fn a_cancelled_waiter_is_not_granted_afterwards() {
         fire(&stop, 1);
         drop(held);
         assert_eq!(waiter.join().unwrap_err(), WaitError::Cancelled);
-        assert_eq!(semaphore.try_acquire(2).map(|permit| permit.permits()), Some(2));
+        assert_eq!(semaphore.try_acquire(2).map(|permit| permit.permits()), Ok(2));
     });
 }
 
@@ -163,7 +163,7 @@ fn a_request_above_the_maximum_is_refused_and_in_nobodys_way() {
         assert_eq!(line.start(semaphore.acquire(3)).join().unwrap_err(), too_many);
         let limited = line.start(semaphore.acquire(3).timeout(LONG)).join();
         assert_eq!(limited.unwrap_err(), WaitError::Refused(too_many));
-        assert!(semaphore.try_acquire(3).is_none());
+        assert!(semaphore.try_acquire(3).is_err());
         for _ in 0..6 {
             drop(line.start(semaphore.acquire(1)).join().unwrap());
         }
@@ -249,7 +249,7 @@ fn closing_refuses_those_who_wait_and_those_who_come() {
         assert_eq!(unbounded.join().unwrap_err(), AcquireError::Closed);
         assert_eq!(bounded.join().unwrap_err(), WaitError::Refused(AcquireError::Closed));
         assert_eq!(line.start(semaphore.acquire(1)).join().unwrap_err(), AcquireError::Closed);
-        assert!(semaphore.try_acquire(1).is_none());
+        assert!(semaphore.try_acquire(1).is_err());
         drop(held);
         assert_eq!((semaphore.available(), semaphore.held()), (2, 0));
         semaphore.close();
@@ -330,4 +330,34 @@ fn debugging_shows_what_is_going_on() {
     for part in ["available: 1", "held: 2", "waiters: 1", "closed: false", "permits: 2"] {
         assert!(shown.contains(part), "{shown}");
     }
+}
+
+/// What was not granted at once says whether it is worth to try again.
+#[test]
+fn trying_tells_not_now_from_never() {
+    let semaphore = Arc::new(Semaphore::with_max(1, 4));
+    let too_many = TryError::Refused(AcquireError::TooMany { asked: 5, maximum: 4 });
+    assert_eq!(semaphore.try_acquire(5).unwrap_err(), too_many);
+    assert_eq!(semaphore.try_acquire(2).unwrap_err(), TryError::NotNow);
+    let held = semaphore.try_acquire_owned(1).unwrap();
+    assert_eq!(semaphore.try_acquire_owned(1).unwrap_err(), TryError::NotNow);
+    let waits = Step::queued(semaphore.acquire(2));
+    drop(held);
+    assert_eq!(semaphore.try_acquire(1).unwrap_err(), TryError::NotNow, "others wait");
+    drop(waits);
+    semaphore.close();
+    let closed = TryError::Refused(AcquireError::Closed);
+    assert_eq!(semaphore.try_acquire(1).unwrap_err(), closed);
+    assert_eq!(semaphore.try_acquire(5).unwrap_err(), closed);
+    assert_eq!(semaphore.try_acquire_owned(0).unwrap_err(), closed);
+    assert_eq!((semaphore.available(), semaphore.held()), (1, 0));
+    assert_eq!(closed.to_string(), "the semaphore is closed");
+    assert_eq!(TryError::<AcquireError>::NotNow.to_string(), "not without waiting");
+
+    fn now(semaphore: &Semaphore) -> Result<u32, WaitError<AcquireError>> {
+        Ok(semaphore.try_acquire(1)?.permits())
+    }
+    assert_eq!(now(&semaphore), Err(WaitError::Refused(AcquireError::Closed)));
+    assert_eq!(now(&Semaphore::new(0)), Err(WaitError::TimedOut));
+    assert_eq!(now(&Semaphore::new(1)), Ok(1));
 }

@@ -5,8 +5,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::thread;
 
-use crate::support::{Door, Tally, hold, in_both_modes, panic_of, pool, watched};
-use semaforo::tasks::{BuildError, Builder, Mode, Pool, Scheduler, Shutdown, Spawn};
+use crate::support::{
+    Door, Tally, eventually, hold, in_both_modes, panic_of, pool, until_queued, watched,
+};
+use semaforo::Event;
+use semaforo::tasks::{self, BuildError, Builder, Mode, Pool, Scheduler, Shutdown, Spawn};
 
 #[track_caller]
 fn refusal(builder: Builder) -> (BuildError, String) {
@@ -115,7 +118,7 @@ fn a_long_running_task_has_a_thread_of_its_own() {
         let door = Door::new();
         let passes = Arc::clone(&door);
         let long = pool.long_running().spawn(move || passes.pass());
-        crate::support::eventually("it runs", || pool.metrics().running == 2);
+        eventually("it runs", || pool.metrics().running == 2);
         assert_eq!(pool.metrics().threads, 2);
         door.open();
         long.wait().unwrap();
@@ -154,5 +157,56 @@ fn a_pool_of_many_levels_has_them_all() {
                 assert_eq!(task.wait().unwrap(), level);
             }
         }
+    });
+}
+
+/// The threads of calls end with them, whoever else still knows the task for a moment.
+#[test]
+fn the_threads_of_long_running_calls_end() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        for _ in 0..300 {
+            pool.long_running().execute(|| ());
+            drop(pool.long_running().spawn(|| ()));
+        }
+        eventually("their threads end", || pool.metrics().threads == 1);
+        pool.shutdown(Shutdown::Drain).wait();
+    });
+}
+
+/// A long-running future keeps its thread between its polls, and gives it back in the end, whatever that is.
+#[test]
+fn a_long_running_future_has_one_thread() {
+    in_both_modes(|mode| {
+        let (pool, event) = (pool(mode, 1), Arc::new(Event::new()));
+        let name = || thread::current().name().map(String::from).unwrap();
+        let future = pool.long_running().spawn_future({
+            let event = Arc::clone(&event);
+            async move {
+                let mut names = vec![name()];
+                for _ in 0..10 {
+                    tasks::yield_now().await;
+                    names.push(name());
+                }
+                event.happened().await;
+                names.push(name());
+                names
+            }
+        });
+        until_queued(&*event, 1);
+        assert_eq!(pool.metrics().threads, 2);
+        event.set();
+        let names = future.wait().unwrap();
+        assert!(names[0].contains("-long-") && names.iter().all(|name| *name == names[0]));
+        eventually("the thread ends", || pool.metrics().threads == 1);
+        // One that is cancelled while it is suspended, and one that nobody can wake any more.
+        let never = Arc::new(Event::new());
+        let waits = Arc::clone(&never);
+        let suspended = pool.long_running().spawn_future(async move { waits.happened().await });
+        until_queued(&*never, 1);
+        assert!(suspended.cancel());
+        drop(pool.long_running().spawn_future(std::future::pending::<()>()));
+        eventually("their threads end", || pool.metrics().threads == 1);
+        pool.shutdown(Shutdown::Drain).wait();
     });
 }

@@ -27,7 +27,7 @@ fn chain<S: Scheduler + Clone + 'static>(first: Handle<u64>, by: &S) -> Handle<u
 
 #[test]
 fn ten_thousand_continuations_of_one_task() {
-    in_its_own_process("ten_thousand_continuations_of_one_task", || {
+    in_its_own_process(|| {
         for mode in crate::support::MODES {
             let pool = pool(mode, 2);
             let held = hold(&pool);
@@ -41,7 +41,7 @@ fn ten_thousand_continuations_of_one_task() {
 /// The task that they all wait for ends while they do, so each is woken by the one before.
 #[test]
 fn ten_thousand_wake_ups_on_the_spot() {
-    in_its_own_process("ten_thousand_wake_ups_on_the_spot", || {
+    in_its_own_process(|| {
         let pool = pool(Mode::Stealing, 1);
         let held = hold(&pool);
         let last = chain(pool.spawn(|| 0), &Immediate);
@@ -52,7 +52,7 @@ fn ten_thousand_wake_ups_on_the_spot() {
 
 #[test]
 fn ten_thousand_nested_combinations() {
-    in_its_own_process("ten_thousand_nested_combinations", || {
+    in_its_own_process(|| {
         let pool = pool(Mode::Stealing, 1);
         let held = hold(&pool);
         let mut all = when_all([pool.spawn(|| 1_u64)]).then(&Immediate, |_| 1);
@@ -67,7 +67,7 @@ fn ten_thousand_nested_combinations() {
 
 #[test]
 fn ten_thousand_that_wait_for_each_other_are_cancelled_by_the_first() {
-    in_its_own_process("ten_thousand_that_wait_for_each_other_are_cancelled_by_the_first", || {
+    in_its_own_process(|| {
         for mode in crate::support::MODES {
             let pool = pool(mode, 2);
             let first: Handle<Result<(), JoinError>> = pool.spawn_future(std::future::pending());
@@ -86,7 +86,7 @@ fn ten_thousand_that_wait_for_each_other_are_cancelled_by_the_first() {
 
 #[test]
 fn ten_thousand_that_wait_for_each_other_are_dropped_from_the_last() {
-    in_its_own_process("ten_thousand_that_wait_for_each_other_are_dropped_from_the_last", || {
+    in_its_own_process(|| {
         for polled in [false, true] {
             let here = CurrentThread::new();
             let never = here.spawn_future(std::future::pending::<u64>());
@@ -113,7 +113,7 @@ fn ten_thousand_queued_by_a_scheduler_that_goes_are_cancelled() {
             self.0.lock().unwrap().push_back(runnable);
         }
     }
-    in_its_own_process("ten_thousand_queued_by_a_scheduler_that_goes_are_cancelled", || {
+    in_its_own_process(|| {
         let keeping = Keeping::default();
         let last = chain(keeping.spawn(|| 0), &keeping);
         let queued = std::mem::take(&mut *keeping.0.lock().unwrap());

@@ -12,7 +12,9 @@ use crate::support::{
 };
 use futures::future::{FutureExt, join_all, select_all};
 use futures::stream::{FuturesUnordered, StreamExt};
-use semaforo::tasks::{JoinError, Pool, Shutdown, when_all, when_any, yield_now};
+use semaforo::tasks::{
+    CurrentThread, JoinError, Pool, Shutdown, Spawn, when_all, when_all_of, when_any, yield_now,
+};
 use semaforo::{CancelSource, WaitError};
 
 const EXECUTORS: [Executor; 4] =
@@ -311,4 +313,86 @@ fn handles_say_who_they_are() {
     assert!(futures::executor::block_on(&mut pinned).is_ok());
     assert!(format!("{pinned:?}").contains("joined"));
     suspended.cancel();
+}
+
+/// After a limit or a token has ended the wait, the handle can be waited on again.
+#[test]
+fn a_handle_that_is_waited_for_by_reference_is_kept() {
+    in_both_modes(|mode| {
+        let (pool, stop) = (pool(mode, 1), CancelSource::new());
+        let held = hold(&pool);
+        let mut task = pool.spawn(|| String::from("tea"));
+        for _ in 0..3 {
+            let late = task.by_ref().timeout(SHORT / 10).wait();
+            assert!(matches!(late, Err(WaitError::TimedOut)));
+        }
+        stop.cancel();
+        let ended = task.by_ref().cancel_on(&stop.token()).wait();
+        assert!(matches!(ended, Err(WaitError::Cancelled)));
+        let mut waits = Step::queued(task.by_ref().timeout(LONG));
+        drop(held);
+        eventually("it is woken", || waits.wakes() == 1);
+        assert_eq!(waits.expect_ready().unwrap(), "tea");
+        drop(waits);
+        assert!(panic_of(|| task.by_ref().wait()).contains("after it had yielded the outcome"));
+        drop(task);
+        // Without a limit, and inside a task, which runs it on the spot or is replaced.
+        let inside = pool.clone();
+        let sum = pool.spawn(move || {
+            let mut child = inside.spawn(|| 40);
+            child.by_ref().wait().unwrap() + 2
+        });
+        assert_eq!(sum.wait().unwrap(), 42);
+    });
+}
+
+#[test]
+fn an_abort_handle_cancels_without_joining_and_keeps_nothing() {
+    in_both_modes(|mode| {
+        let (pool, tally) = (pool(mode, 1), Tally::new());
+        let held = hold(&pool);
+        let value = tally.make();
+        let task = pool.spawn(move || value);
+        let (abort, other) = (task.abort_handle(), task.abort_handle().clone());
+        assert_eq!((abort.id(), abort.is_finished()), (task.id(), false));
+        assert!(std::thread::spawn(move || abort.cancel()).join().unwrap());
+        tally.expect_all_dropped();
+        assert!(other.is_finished() && !other.cancel());
+        assert!(matches!(task.wait(), Err(JoinError::Cancelled)));
+        let (value, counts) = (tally.make(), CurrentThread::new());
+        let forgotten = counts.spawn_future(async move {
+            let _value = value;
+            pending::<()>().await;
+        });
+        let abort = forgotten.abort_handle();
+        counts.run_until(yield_now());
+        drop(forgotten);
+        assert!(abort.is_finished(), "nobody can wake it any more");
+        tally.expect_all_dropped();
+        drop(held);
+    });
+}
+
+#[test]
+fn all_of_a_tuple_yields_each_its_own() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let panics = pool.spawn(|| -> f32 { std::panic::resume_unwind(Box::new("no")) });
+        let cancelled = pool.spawn_future(pending::<Vec<u8>>());
+        let all = when_all_of((pool.spawn(|| 1_u8), pool.spawn(|| "two"), panics));
+        let (one, two, three) = all.wait().unwrap();
+        assert_eq!((one.unwrap(), two.unwrap()), (1, "two"));
+        assert!(matches!(three, Err(JoinError::Panicked(_))));
+        cancelled.cancel();
+        let (one, other) = when_all_of((cancelled, pool.spawn(|| ()))).wait().unwrap();
+        assert!(matches!(one, Err(JoinError::Cancelled)) && other.is_ok());
+        // Inside a task it is a wait for tasks of the pool.
+        let inside = pool.clone();
+        let sum = pool.spawn(move || {
+            let both = when_all_of((inside.spawn(|| 40_u8), inside.spawn_future(async { 2_u16 })));
+            let (one, other) = both.wait().unwrap();
+            u16::from(one.unwrap()) + other.unwrap()
+        });
+        assert_eq!(sum.wait().unwrap(), 42);
+    });
 }

@@ -1,5 +1,6 @@
 //! `Limited`: at most so many at once, on any scheduler.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -247,7 +248,7 @@ fn cancelling_the_other_scheduler_cancels_what_waits_here() {
 /// The other scheduler's levels are the limit's too; a wrong one costs only the task.
 #[test]
 fn a_level_that_does_not_exist_is_refused_clearly_here_too() {
-    in_its_own_process("a_level_that_does_not_exist_is_refused_clearly_here_too", || {
+    in_its_own_process(|| {
         let (limited, tally) = (Limited::new(pool(Mode::Stealing, 1), 1), Tally::new());
         let value = tally.make();
         let said = panic_of(|| limited.at(20).spawn(move || drop(value)));
@@ -269,7 +270,7 @@ fn a_scheduler_that_panics_is_survived() {
             runnable.run();
         }
     }
-    in_its_own_process("a_scheduler_that_panics_is_survived", || {
+    in_its_own_process(|| {
         let panics = Arc::new(Mutex::new(true));
         let limited = Limited::new(Panicking(Arc::clone(&panics)), 1);
         assert_eq!(panic_of(|| limited.spawn(|| 1)), "not now");
@@ -284,4 +285,137 @@ fn a_limit_of_zero_is_refused() {
     let limited = Limited::new(Threads, 7);
     assert_eq!((limited.concurrency(), limited.normal_level()), (7, 0));
     let _: &Threads = limited.scheduler();
+}
+
+/// A long-running task of a limited scheduler has a thread of its own, and counts.
+#[test]
+fn long_running_tasks_have_threads_of_their_own_here_too() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let limited = Limited::new(pool.clone(), 2);
+        let held = hold(&pool);
+        let door = Door::new();
+        // The porter needs the pool's thread for a moment; from then on it does not.
+        let passes = Arc::clone(&door);
+        let long = limited.at(1).long_running().spawn(move || {
+            passes.pass();
+            thread::current().name().map(String::from)
+        });
+        drop(held);
+        let usual = limited.spawn(|| thread::current().name().map(String::from));
+        assert!(usual.wait().unwrap().unwrap().ends_with("-0"));
+        assert!(!long.is_finished());
+        door.open();
+        assert!(long.wait().unwrap().unwrap().contains("-long-"));
+        // One that never gets its thread is refused like the others.
+        let held = hold(&pool);
+        let never = limited.start().long_running().spawn(|| ());
+        let gone = pool.shutdown(Shutdown::Cancel);
+        drop(held);
+        assert!(matches!(never.wait(), Err(JoinError::ShutDown)));
+        gone.wait();
+    });
+}
+
+/// A long-running future keeps its thread between its polls here too, and gives it back in the end,
+/// whatever that is.
+#[test]
+fn a_long_running_future_has_one_thread_here_too() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let limited = Limited::new(Limited::new(pool.clone(), 3), 1);
+        let (event, waits) = (Arc::new(Event::new()), Arc::new(Event::new()));
+        let happens = Arc::clone(&event);
+        let future = limited.start().long_running().spawn_future(async move {
+            let mut threads = HashSet::from([thread::current().id()]);
+            for _ in 0..100 {
+                yield_now().await;
+                threads.insert(thread::current().id());
+            }
+            happens.happened().await;
+            threads.insert(thread::current().id());
+            threads.len()
+        });
+        until_queued(&*event, 1);
+        // While it is suspended, it keeps its thread and not its place.
+        assert_eq!(limited.spawn(|| 42).wait().unwrap(), 42);
+        assert_eq!(pool.metrics().threads, 2);
+        event.set();
+        assert_eq!(future.wait().unwrap(), 1);
+        // One that is cancelled, by its handle, by a token, and one that has no waker.
+        let suspended = |stop: &CancelSource| {
+            let waits = Arc::clone(&waits);
+            let start = limited.start().long_running().cancel_on(&stop.token());
+            start.spawn_future(async move { waits.happened().await })
+        };
+        let stop = CancelSource::new();
+        let futures = [suspended(&stop), suspended(&stop)];
+        until_queued(&*waits, 2);
+        assert!(futures[0].cancel());
+        stop.cancel();
+        drop(limited.start().long_running().spawn_future(std::future::pending::<()>()));
+        eventually("their threads have ended", || pool.metrics().threads == 1);
+        // Those that wait with them are not lost.
+        assert_eq!(limited.spawn(|| 42).wait().unwrap(), 42);
+        let last = suspended(&CancelSource::new());
+        until_queued(&*waits, 1);
+        pool.shutdown(Shutdown::Cancel).wait();
+        assert!(matches!(last.wait(), Err(JoinError::ShutDown)));
+    });
+}
+
+/// Runs everything at once, where it was started.
+#[derive(Clone)]
+struct Immediate;
+
+impl Scheduler for Immediate {
+    fn enqueue(&self, runnable: Runnable) {
+        runnable.run();
+    }
+}
+
+/// A task starts very many, which wait here until it has ended, and then run one after the other.
+#[test]
+fn a_limit_over_a_scheduler_that_runs_on_the_spot_does_not_grow_the_stack() {
+    in_its_own_process(|| {
+        let (limited, crowd) = (Limited::new(Immediate, 1), Crowd::default());
+        let (inside, entered) = (limited.clone(), crowd.clone());
+        limited.execute(move || {
+            for _ in 0..100_000 {
+                let entered = entered.clone();
+                inside.execute(move || {
+                    entered.0.2.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            assert_eq!(entered.all(), 0);
+        });
+        assert_eq!(crowd.all(), 100_000);
+        // With room for another, what a task starts it can wait for.
+        let limited = Limited::new(Immediate, 2);
+        let inside = limited.clone();
+        assert_eq!(limited.spawn(move || inside.spawn(|| 42).wait().unwrap()).wait().unwrap(), 42);
+    });
+}
+
+/// Neither the tasks that wait here nor those on their way keep the scheduler that would run them.
+#[test]
+fn tasks_that_nobody_will_run_are_cancelled_with_the_scheduler() {
+    watched(|| {
+        let (tally, here) = (Tally::new(), CurrentThread::new());
+        let limited = Limited::new(here.clone(), 1);
+        let closures: Vec<_> = (0..3)
+            .map(|_| {
+                let value = tally.make();
+                limited.spawn(move || drop(value))
+            })
+            .collect();
+        let value = tally.make();
+        let future = limited.spawn_future(async move { drop(value) });
+        drop(here);
+        drop(limited);
+        tally.expect_all_dropped();
+        for handle in closures.into_iter().chain([future]) {
+            assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+        }
+    });
 }

@@ -1,8 +1,10 @@
 //! Tasks: pools, handles, scopes, schedulers.
 
+mod bombs;
 mod builder;
 mod cancel;
 mod chains;
+mod concurrency;
 mod current_thread;
 mod handles;
 mod limited;
@@ -11,9 +13,11 @@ mod own_scheduler;
 mod panics;
 mod scopes;
 mod shutdown;
+mod sleeping;
 mod stealing_order;
 mod storms;
 mod strict_order;
 #[path = "../support/mod.rs"]
 mod support;
+mod tokens;
 mod waiting;

@@ -216,6 +216,9 @@ fn a_pool_can_be_wrapped() {
             fn concurrency(&self) -> usize {
                 self.0.concurrency()
             }
+            fn on_pool(&self) -> Option<&Pool> {
+                Some(&self.0)
+            }
         }
         let pool = Pool::builder().threads(1).build().unwrap();
         let counting = Counting(pool.clone(), Arc::default());

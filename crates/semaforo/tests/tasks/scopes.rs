@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::support::{
-    Door, Record, Tally, eventually, hold, in_both_modes, panic_of, pool, watched,
+    Door, Record, Tally, eventually, hold, in_both_modes, panic_of, pool, pool_with_spares,
+    until_queued, watched,
 };
-use semaforo::tasks::{JoinError, Mode, Pool, Scope, Shutdown};
+use semaforo::Event;
+use semaforo::tasks::{JoinError, Mode, Pool, Scope, Shutdown, yield_now};
 
 #[test]
 fn a_scope_waits_for_tasks_that_borrow() {
@@ -107,7 +109,7 @@ fn scopes_nest() {
 #[test]
 fn a_scope_of_one_pool_inside_a_task_of_another() {
     in_both_modes(|mode| {
-        let (one, other) = (pool(mode, 1), pool(mode, 1));
+        let (one, other) = (pool_with_spares(mode, 1), pool_with_spares(mode, 1));
         let sum = one.scope(|outer| {
             let inner = outer.spawn(|| {
                 other.scope(|inner| {
@@ -255,26 +257,44 @@ fn a_scope_has_a_level() {
 }
 
 #[test]
-fn a_scope_on_a_pool_that_was_shut_down_starts_nothing() {
+fn a_scope_on_a_pool_that_was_shut_down_says_so() {
     in_both_modes(|mode| {
         for how in [Shutdown::Drain, Shutdown::Cancel] {
             let (pool, tally) = (pool(mode, 1), Tally::new());
             pool.shutdown(how).wait();
             let ran = AtomicUsize::new(0);
+            // Whoever has a handle learns it from that.
             pool.scope(|scope| {
-                let value = tally.make();
+                let (value, ran) = (tally.make(), &ran);
                 let task = scope.spawn(|| {
                     ran.fetch_add(1, Ordering::SeqCst);
                     value
                 });
                 assert!(matches!(task.wait(), Err(JoinError::ShutDown)));
                 let value = tally.make();
-                let ran = &ran;
-                scope.execute(move || {
+                let future = scope.spawn_future(async move {
                     ran.fetch_add(1, Ordering::SeqCst);
                     drop(value);
                 });
+                assert!(matches!(future.wait(), Err(JoinError::ShutDown)));
             });
+            // Otherwise from the scope.
+            for labelled in [false, true] {
+                let said = panic_of(|| {
+                    pool.scope(|scope| {
+                        let (value, ran) = (tally.make(), &ran);
+                        let work = move || {
+                            ran.fetch_add(1, Ordering::SeqCst);
+                            drop(value);
+                        };
+                        match labelled {
+                            false => scope.execute(work),
+                            true => scope.at(1).label("never").execute(work),
+                        }
+                    });
+                });
+                assert!(said.contains("never begun: the pool was shut down"), "{said}");
+            }
             assert_eq!(ran.load(Ordering::SeqCst), 0);
             tally.expect_all_dropped();
         }
@@ -291,16 +311,19 @@ fn a_scope_ends_when_its_pool_is_cancelled_by_a_busy_worker() {
         let held = hold(&short);
         thread::scope(|threads| {
             threads.spawn(|| {
-                short.scope(|scope| {
-                    scope.execute(|| panic!("this was cancelled"));
-                    busy.execute({
-                        let (short, door) = (short.clone(), std::sync::Arc::clone(&door));
-                        move || {
-                            drop(short.shutdown(Shutdown::Cancel));
-                            door.pass();
-                        }
+                let said = panic_of(|| {
+                    short.scope(|scope| {
+                        scope.execute(|| panic!("this was cancelled"));
+                        busy.execute({
+                            let (short, door) = (short.clone(), std::sync::Arc::clone(&door));
+                            move || {
+                                drop(short.shutdown(Shutdown::Cancel));
+                                door.pass();
+                            }
+                        });
                     });
                 });
+                assert!(said.contains("the pool was shut down"), "{said}");
                 ended.open();
             });
             let (send, receive) = std::sync::mpsc::channel();
@@ -314,5 +337,137 @@ fn a_scope_ends_when_its_pool_is_cancelled_by_a_busy_worker() {
             assert!(received.is_ok(), "the scope did not end");
         });
         drop(held);
+    });
+}
+
+/// Futures that borrow, and are suspended in between.
+#[test]
+fn futures_of_a_scope_borrow_and_are_waited_for() {
+    in_both_modes(|mode| {
+        for threads in [1, 2] {
+            let (pool, tally, event) = (pool(mode, threads), Tally::new(), Event::new());
+            let done = AtomicUsize::new(0);
+            let words = ["to".to_string(), "be".to_string(), "or not".to_string()];
+            let total = pool.scope(|scope| {
+                let lengths = words.each_ref().map(|word| {
+                    let value = tally.make();
+                    let event = &event;
+                    scope.spawn_future(async move {
+                        let _value = value;
+                        event.happened().await;
+                        yield_now().await;
+                        word.as_str()
+                    })
+                });
+                // Not joined, and waited for all the same.
+                drop(scope.spawn_future(async {
+                    event.happened().await;
+                    yield_now().await;
+                    done.fetch_add(1, Ordering::SeqCst);
+                }));
+                until_queued(&event, 4);
+                event.set();
+                lengths.into_iter().map(|word| word.wait().unwrap().len()).sum::<usize>()
+            });
+            assert_eq!((total, done.load(Ordering::SeqCst)), (10, 1));
+            tally.expect_all_dropped();
+            // From a worker, which helps itself.
+            let inside = pool.clone();
+            let sum = pool.spawn(move || {
+                let (numbers, sum) = ([1, 2, 3], AtomicUsize::new(0));
+                inside.scope(|scope| {
+                    for number in &numbers {
+                        let sum = &sum;
+                        drop(scope.spawn_future(async move {
+                            yield_now().await;
+                            sum.fetch_add(*number, Ordering::SeqCst);
+                        }));
+                    }
+                });
+                sum.into_inner()
+            });
+            assert_eq!(sum.wait().unwrap(), 6);
+        }
+    });
+}
+
+#[test]
+fn panics_of_futures_of_a_scope_are_told() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let said = panic_of(|| {
+            pool.scope(|scope| drop(scope.spawn_future(async { resume_unwind(Box::new("no")) })));
+        });
+        assert_eq!(said, "a task of the scope panicked, and was not joined");
+        pool.scope(|scope| {
+            let future = scope.spawn_future(async { resume_unwind(Box::new("joined")) });
+            match future.wait() {
+                Err(JoinError::Panicked(panic)) => {
+                    assert_eq!(panic_of(|| panic.resume()), "joined")
+                }
+                other => panic!("{other:?}"),
+            }
+            let cancelled = scope.spawn_future(std::future::pending::<()>());
+            assert!(cancelled.cancel());
+            assert!(matches!(cancelled.wait(), Err(JoinError::Cancelled)));
+        });
+    });
+}
+
+/// Futures of a scope await its tasks, calls and futures alike, with one thread: what they await runs
+/// meanwhile. A panic that is awaited is told.
+#[test]
+fn futures_of_a_scope_await_its_tasks() {
+    in_both_modes(|mode| {
+        let (pool, tally, door) = (pool(mode, 1), Tally::new(), Event::new());
+        let word = String::from("tea");
+        let (sum, cancelled) = pool.scope(|scope| {
+            let suspended = scope.spawn_future(async {
+                door.happened().await;
+                word.len()
+            });
+            let (value, other) = (tally.make(), tally.make());
+            let cancelled = scope.spawn_future(async move {
+                let _value = value;
+                std::future::pending::<()>().await;
+            });
+            let waits = scope.spawn_future(async {
+                let called = scope.spawn(|| (other, word.len())).await.unwrap().1;
+                let panicked = scope.spawn(|| -> () { panic!("told") }).await;
+                assert!(matches!(panicked, Err(JoinError::Panicked(_))));
+                scope.execute(|| door.set());
+                called + suspended.await.unwrap()
+            });
+            let sum = waits.wait().unwrap();
+            let cancels = scope.spawn_future(async {
+                assert!(cancelled.cancel());
+                cancelled.await
+            });
+            (sum, cancels.wait().unwrap())
+        });
+        assert_eq!(sum, 6);
+        assert!(matches!(cancelled, Err(JoinError::Cancelled)));
+        tally.expect_all_dropped();
+    });
+}
+
+#[test]
+fn tasks_of_a_scope_have_levels_and_labels() {
+    in_both_modes(|mode| {
+        let (pool, begun) = (pool(mode, 1), Record::new());
+        let held = hold(&pool);
+        pool.scope(|scope| {
+            for level in [7, 0, 3] {
+                let begun = begun.clone();
+                let start = scope.at(level).fair().label(format!("number {level}"));
+                start.execute(move || begun.note(level));
+            }
+            let listed = pool.scheduled();
+            let labels: Vec<_> = listed.iter().map(|task| task.label.as_deref()).collect();
+            assert_eq!(labels, [Some("number 0"), Some("number 3"), Some("number 7")]);
+            assert!(panic_of(|| drop(scope.at(10))).contains("there is no level 10"));
+            drop(held);
+        });
+        assert_eq!(begun.entries(), [0, 3, 7]);
     });
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::support::{
-    Door, SHORT, Tally, eventually, hold, in_both_modes, pool, until_queued, watched,
+    Door, SHORT, Tally, eventually, hold, in_both_modes, pool, pool_with_spares, until_queued,
+    watched,
 };
-use semaforo::tasks::{Handle, JoinError, Pool, Shutdown, yield_now};
+use semaforo::tasks::{Handle, JoinError, Mode, Pool, Shutdown, yield_now};
 use semaforo::{CancelSource, Event};
 
 const WAYS: [Shutdown; 2] = [Shutdown::Drain, Shutdown::Cancel];
@@ -344,7 +345,7 @@ fn a_long_running_task_may_start_others_while_the_pool_drains() {
 #[test]
 fn a_pool_ends_while_tasks_wait_in_the_middle() {
     in_both_modes(|mode| {
-        let (pool, event) = (pool(mode, 1), Arc::new(Event::new()));
+        let (pool, event) = (pool_with_spares(mode, 1), Arc::new(Event::new()));
         let waits: Vec<_> = (0..5)
             .map(|_| {
                 let event = Arc::clone(&event);
@@ -359,6 +360,29 @@ fn a_pool_ends_while_tasks_wait_in_the_middle() {
             task.wait().unwrap();
         }
         assert_eq!(pool.metrics().threads, 0);
+    });
+}
+
+/// A task that a waiting worker runs before its turn has begun, although its place in the queue is
+/// still there.
+#[test]
+fn cancelling_leaves_alone_what_a_waiter_has_begun() {
+    watched(|| {
+        let (pool, begun, door) = (pool(Mode::Stealing, 1), Arc::new(Event::new()), Door::new());
+        let (own, sets, passes) = (pool.clone(), Arc::clone(&begun), Arc::clone(&door));
+        let task = pool.spawn(move || {
+            let child = own.spawn(move || {
+                sets.set();
+                passes.pass();
+                42
+            });
+            child.wait()
+        });
+        begun.happened().wait();
+        let gone = pool.shutdown(Shutdown::Cancel);
+        door.open();
+        assert_eq!(task.wait().unwrap().unwrap(), 42);
+        gone.wait();
     });
 }
 

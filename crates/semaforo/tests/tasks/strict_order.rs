@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{Door, Random, Record, hold, in_both_modes, pool, watched};
+use crate::support::{Door, Random, Record, eventually, hold, in_both_modes, pool, watched};
 use semaforo::tasks::{Handle, Mode, Pool, Shutdown};
 
 fn with_levels(mode: Mode, threads: usize, levels: u32) -> Pool {
@@ -156,7 +156,7 @@ fn a_running_task_is_not_interrupted() {
                 begun.note("slow ends");
             }
         });
-        crate::support::eventually("it begins", || begun.len() == 1);
+        eventually("it begins", || begun.len() == 1);
         let urgent = pool.at(0).spawn({
             let begun = begun.clone();
             move || begun.note("urgent")
@@ -226,9 +226,57 @@ fn without_aging_the_urgent_ones_come_first_for_as_long_as_they_come() {
             move || picks.load(Ordering::SeqCst)
         });
         drop(held);
-        crate::support::eventually("many urgent ones", || picks.load(Ordering::SeqCst) > 1000);
+        eventually("many urgent ones", || picks.load(Ordering::SeqCst) > 1000);
         assert!(!patient.is_finished());
         left.store(0, Ordering::SeqCst);
         assert!(patient.timeout(Duration::from_secs(20)).wait().unwrap() > 1000);
+    });
+}
+
+/// Aging counts picks, and not how often an idle worker has looked: after a round of four picks the next one
+/// begins where the last one did, however long the worker had nothing to do in between.
+#[test]
+fn aging_counts_picks() {
+    in_both_modes(|mode| {
+        let pool = Pool::builder().mode(mode).threads(1).aging(4).build().unwrap();
+        for round in 0..40 {
+            eventually("the worker sleeps", || pool.metrics().sleeping == 1);
+            let begun = Record::new();
+            let held = hold(&pool);
+            let (low, urgent) = (begun.clone(), begun.clone());
+            pool.at(9).execute(move || low.note("low"));
+            for _ in 0..2 {
+                let urgent = urgent.clone();
+                pool.at(1).execute(move || urgent.note("urgent"));
+            }
+            drop(held);
+            eventually("all have begun", || begun.len() == 3);
+            assert_eq!(begun.entries(), ["urgent", "urgent", "low"], "round {round}");
+        }
+    });
+}
+
+/// Tasks that were cancelled while they were queued are no picks: neither do they take the turn of
+/// an aged one, nor are they counted.
+#[test]
+fn cancelled_tasks_are_not_picked() {
+    in_both_modes(|mode| {
+        let pool = Pool::builder().mode(mode).threads(1).aging(4).build().unwrap();
+        let begun = Record::new();
+        let held = hold(&pool);
+        let cancelled: Vec<_> = (0..9).map(|level| pool.at(level).spawn(|| ())).collect();
+        let low = begun.clone();
+        pool.at(9).execute(move || low.note("low"));
+        for _ in 0..4 {
+            let urgent = begun.clone();
+            pool.at(1).execute(move || urgent.note("urgent"));
+        }
+        assert!(cancelled.iter().all(Handle::cancel));
+        drop(held);
+        pool.shutdown(Shutdown::Drain).wait();
+        assert_eq!(begun.entries(), ["urgent", "urgent", "low", "urgent", "urgent"]);
+        let picked: Vec<_> = pool.metrics().levels.iter().map(|level| level.picked).collect();
+        // The first is the one that held the worker.
+        assert_eq!(picked, [1, 4, 0, 0, 0, 0, 0, 0, 0, 1]);
     });
 }

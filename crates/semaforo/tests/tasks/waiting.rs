@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use crate::support::{Door, eventually, in_both_modes, pool, watched};
+use crate::support::{Door, eventually, in_both_modes, pool, pool_with_spares, watched};
 use semaforo::tasks::{self, Handle, Mode, Pool, Shutdown};
 use semaforo::{BlockingQueue, Event, Latch, Semaphore};
 
@@ -12,7 +12,7 @@ use semaforo::{BlockingQueue, Event, Latch, Semaphore};
 /// one of ours) and waits for its children, and behind it is a task that wants the lock. In a strict pool
 /// the children come after that, so it has to be said that a lock of other people's is waited for.
 fn a_lock_is_held_while_children_are_waited_for(mode: Mode, threads: usize, by_scope: bool) {
-    let pool = pool(mode, threads);
+    let pool = pool_with_spares(mode, threads);
     let lock = Arc::new(Mutex::new(0_u64));
     let tasks: Vec<Handle<()>> = (0..60)
         .map(|number| {
@@ -117,7 +117,7 @@ fn a_long_chain_of_waits_on_one_worker() {
 #[test]
 fn a_task_may_wait_for_one_that_comes_later() {
     in_both_modes(|mode| {
-        let pool = pool(mode, 1);
+        let pool = pool_with_spares(mode, 1);
         let (permits, queue) = (Arc::new(Semaphore::new(0)), Arc::new(BlockingQueue::bounded(1)));
         let (event, latch) = (Arc::new(Event::new()), Arc::new(Latch::new(3)));
         let waits = pool.at(0).spawn({
@@ -171,7 +171,7 @@ fn children_are_waited_for_in_every_way() {
 #[test]
 fn a_producer_and_a_consumer_share_one_worker() {
     in_both_modes(|mode| {
-        let pool = pool(mode, 1);
+        let pool = pool_with_spares(mode, 1);
         let queue = Arc::new(BlockingQueue::bounded(1));
         let consumer = pool.spawn({
             let queue = Arc::clone(&queue);
@@ -193,7 +193,7 @@ fn a_producer_and_a_consumer_share_one_worker() {
 #[test]
 fn a_spare_thread_that_sleeps_when_it_is_not_needed_any_more_retires() {
     in_both_modes(|mode| {
-        let pool = pool(mode, 1);
+        let pool = pool_with_spares(mode, 1);
         let event = Arc::new(Event::new());
         let waits = pool.spawn({
             let event = Arc::clone(&event);
@@ -303,7 +303,7 @@ fn a_wait_that_follows_on_another_is_compensated_too() {
 #[test]
 fn blocking_is_compensated() {
     in_both_modes(|mode| {
-        let pool = pool(mode, 1);
+        let pool = pool_with_spares(mode, 1);
         let (sender, receiver) = mpsc::channel();
         let waits = pool.spawn(move || {
             tasks::blocking(|| {
@@ -328,7 +328,7 @@ fn blocking_is_compensated() {
 #[test]
 fn what_is_waited_for_runs_without_spare_threads() {
     watched(|| {
-        let pool = Pool::builder().threads(1).spares(0).build().unwrap();
+        let pool = Pool::builder().threads(1).stand_ins(0).build().unwrap();
         let inside = pool.clone();
         assert_eq!(pool.spawn(move || by_handles(&inside, 12)).wait().unwrap(), 144);
         let inside = pool.clone();
@@ -349,7 +349,7 @@ fn what_is_waited_for_runs_without_spare_threads() {
 #[test]
 fn a_scope_runs_its_tasks_without_spare_threads() {
     watched(|| {
-        let pool = Pool::builder().threads(1).spares(0).build().unwrap();
+        let pool = Pool::builder().threads(1).stand_ins(0).build().unwrap();
         let inside = pool.clone();
         let count = pool.spawn(move || {
             let count = AtomicUsize::new(0);
@@ -372,7 +372,7 @@ fn a_scope_runs_its_tasks_without_spare_threads() {
 fn many_tasks_that_wait_for_each_other_in_a_ring_of_queues() {
     in_both_modes(|mode| {
         const TASKS: usize = 30;
-        let pool = pool(mode, 2);
+        let pool = pool_with_spares(mode, 2);
         let queues: Arc<Vec<_>> =
             Arc::new((0..TASKS).map(|_| BlockingQueue::<u32>::bounded(1)).collect());
         let tasks: Vec<_> = (0..TASKS)

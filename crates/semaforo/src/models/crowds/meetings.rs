@@ -22,7 +22,7 @@ struct Table {
     home: Mutex<Vec<u32>>,
 }
 
-type Swap = Request<Exchange<u32, Arc<Exchanger<u32>>>, Limited>;
+type Swap = Request<Exchange<Arc<Exchanger<u32>>>, Limited>;
 
 impl Table {
     fn swap(&self) -> Swap {

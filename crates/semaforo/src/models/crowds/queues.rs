@@ -87,7 +87,7 @@ struct Buffer {
 }
 
 /// A request that its thread has queued, and has no time to poll.
-type TakePocket = Option<Task<Request<Take<Item, Arc<BlockingQueue<Item>>>, Limited>>>;
+type TakePocket = Option<Task<Request<Take<Arc<BlockingQueue<Item>>>, Limited>>>;
 
 impl Buffer {
     fn new(queue: Builder<Item>) -> Self {
@@ -96,7 +96,7 @@ impl Buffer {
         Self { queue: Arc::new(queue), office }
     }
 
-    fn take_bounded(&self) -> Request<Take<Item, Arc<BlockingQueue<Item>>>, Limited> {
+    fn take_bounded(&self) -> Request<Take<Arc<BlockingQueue<Item>>>, Limited> {
         self.queue.take_owned().timeout(HOUR).cancel_on(&self.office.token())
     }
 
@@ -247,10 +247,8 @@ struct Messages {
     office: Office,
 }
 
-type BoundedTransfer =
-    Request<Transfer<Item, TransferQueue<Item>, Arc<TransferQueue<Item>>>, Limited>;
-type BoundedReceive =
-    Request<Receive<Item, TransferQueue<Item>, Arc<TransferQueue<Item>>>, Limited>;
+type BoundedTransfer = Request<Transfer<Arc<TransferQueue<Item>>>, Limited>;
+type BoundedReceive = Request<Receive<Arc<TransferQueue<Item>>>, Limited>;
 
 /// Requests that a thread has queued, and has no time to poll.
 #[derive(Default)]
@@ -372,9 +370,7 @@ struct Meetings {
     office: Office,
 }
 
-type MeetingPocket = Option<
-    Task<Request<Receive<Item, SynchronousQueue<Item>, Arc<SynchronousQueue<Item>>>, Limited>>,
->;
+type MeetingPocket = Option<Task<Request<Receive<Arc<SynchronousQueue<Item>>>, Limited>>>;
 
 impl Meetings {
     fn operate(self: &Arc<Self>, pocket: &mut MeetingPocket) {

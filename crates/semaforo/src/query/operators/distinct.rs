@@ -36,6 +36,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let words = ["one", "two", "three", "four"].as_parallel().cloned();
     /// assert_eq!(words.distinct_by(|word| word.len()).to_vec(), ["one", "three", "four"]);
     /// ```
+    #[doc(alias = "DistinctBy")]
     pub fn distinct_by<K, F>(self, key: F) -> Query<Distinct<P, By<F>>, L>
     where
         K: Hash + Eq + Send + Sync,

@@ -16,6 +16,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((0..10).as_parallel().filter(|n| n % 3 == 0).to_vec(), [0, 3, 6, 9]);
     /// ```
+    #[doc(alias = "Where")]
     pub fn filter<F>(self, predicate: F) -> Query<Filter<P, F>, L>
     where
         F: Fn(&P::Item) -> bool + Send + Sync,
@@ -33,6 +34,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let numbers = words.as_parallel().filter_map(|word| word.parse::<u32>().ok());
     /// assert_eq!(numbers.to_vec(), [1, 3]);
     /// ```
+    #[doc(alias = "OfType")]
     pub fn filter_map<U: Send, F>(self, function: F) -> Query<FilterMap<P, F>, L>
     where
         F: Fn(P::Item) -> Option<U> + Send + Sync,

@@ -18,6 +18,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let words = lines.as_parallel().flat_map(|line| line.split(' '));
     /// assert_eq!(words.to_vec(), ["to", "be", "or", "not", "to", "be"]);
     /// ```
+    #[doc(alias = "SelectMany")]
     pub fn flat_map<U, F>(self, function: F) -> Query<FlatMap<P, F>, L>
     where
         U: IntoIterator<Item: Send>,

@@ -25,6 +25,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///     Group { key: 5, items: vec!["three", "seven"] },
     /// ]);
     /// ```
+    #[doc(alias = "GroupBy")]
+    #[doc(alias = "ToLookup")]
     pub fn group_by<K, F>(self, key: F) -> Query<GroupBy<P, F>, L>
     where
         K: Hash + Eq + Send,

@@ -67,6 +67,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// );
     /// assert_eq!(homes.to_vec(), [("Ada", 1), ("Alan", 0), ("Edsger", 2)]);
     /// ```
+    #[doc(alias = "GroupJoin")]
     pub fn group_join<Q, K, F, G, R, H>(
         self,
         inner: Q,

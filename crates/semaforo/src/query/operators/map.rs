@@ -16,6 +16,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..=3).as_parallel().map(|n| n * n).to_vec(), [1, 4, 9]);
     /// ```
+    #[doc(alias = "Select")]
     pub fn map<U: Send, F>(self, function: F) -> Query<Map<P, F>, L>
     where
         F: Fn(P::Item) -> U + Send + Sync,

@@ -26,6 +26,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let sorted = words.as_parallel().cloned().order_by(|word| word.len()).then_by_descending(|word| *word);
     /// assert_eq!(sorted.to_vec(), ["fig", "pear", "kiwi", "date", "apple"]);
     /// ```
+    #[doc(alias = "OrderBy")]
+    #[doc(alias = "sort")]
     pub fn order_by<K: Ord + Send, F>(self, key: F) -> Query<OrderBy<P, ByKey<F>>, L>
     where
         F: Fn(&P::Item) -> K + Send + Sync,
@@ -40,6 +42,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!([1, 3, 2].into_parallel().order_by_descending(|n| *n).to_vec(), [3, 2, 1]);
     /// ```
+    #[doc(alias = "OrderByDescending")]
     pub fn order_by_descending<K: Ord + Send, F>(
         self,
         key: F,
@@ -80,6 +83,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// let sorted = dates.order_by(|(year, _)| *year).then_by(|(_, month)| *month);
     /// assert_eq!(sorted.to_vec(), [(2023, 9), (2024, 1), (2024, 5)]);
     /// ```
+    #[doc(alias = "ThenBy")]
     pub fn then_by<K: Ord + Send, F>(self, key: F) -> Query<OrderBy<P, Then<C, ByKey<F>>>, L>
     where
         F: Fn(&P::Item) -> K + Send + Sync,
@@ -97,6 +101,7 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// assert_eq!(sorted.to_vec(), [(2023, 9), (2024, 12), (2024, 5)]);
     /// ```
     #[expect(clippy::type_complexity, reason = "it is what the query is made of")]
+    #[doc(alias = "ThenByDescending")]
     pub fn then_by_descending<K: Ord + Send, F>(
         self,
         key: F,

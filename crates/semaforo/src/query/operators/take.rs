@@ -49,6 +49,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!([1, 2, 9, 1].as_parallel().take_while(|n| **n < 5).to_vec(), [&1, &2]);
     /// ```
+    #[doc(alias = "TakeWhile")]
     pub fn take_while<F>(self, predicate: F) -> Query<TakeWhile<P, F>, L>
     where
         F: Fn(&P::Item) -> bool + Send + Sync,
@@ -63,6 +64,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!([1, 2, 9, 1].as_parallel().skip_while(|n| **n < 5).to_vec(), [&9, &1]);
     /// ```
+    #[doc(alias = "SkipWhile")]
     pub fn skip_while<F>(self, predicate: F) -> Query<SkipWhile<P, F>, L>
     where
         F: Fn(&P::Item) -> bool + Send + Sync,

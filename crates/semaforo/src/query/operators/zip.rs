@@ -41,6 +41,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let letters = ['a', 'b', 'c'].as_parallel().enumerate().filter(|(n, _)| n % 2 == 0);
     /// assert_eq!(letters.to_vec(), [(0, &'a'), (2, &'c')]);
     /// ```
+    #[doc(alias = "Index")]
     pub fn enumerate(self) -> Query<Enumerate<P>, L> {
         self.wrap(|input, _| Enumerate { input })
     }

@@ -25,6 +25,7 @@ pub trait ChunkedParallel: Iterator + Sized {
     /// let squares = (1_u64..).chunked_parallel().map(|n| n * n);
     /// assert_eq!(squares.find(|square| square % 1000 == 1), Some(1));
     /// ```
+    #[doc(alias = "Partitioner")]
     fn chunked_parallel(self) -> Query<Iterated<Self>>
     where
         Self: Send,

@@ -2,6 +2,7 @@
 
 mod cursor;
 mod iterator;
+mod maps;
 mod range;
 mod slice;
 mod slice_mut;
@@ -16,8 +17,8 @@ pub use slice::Slice;
 pub use slice_mut::SliceMut;
 pub use vector::Owned;
 
-/// Things whose items can be queried without taking them: slices (and vectors and arrays) yield
-/// references; ranges yield numbers.
+/// Things whose items can be queried without taking them: slices (and vectors and arrays), maps, sets and
+/// deques yield references; ranges yield numbers.
 ///
 /// ```
 /// use semaforo::query::prelude::*;
@@ -25,6 +26,9 @@ pub use vector::Owned;
 /// let words = ["one", "two", "three"];
 /// assert_eq!(words.as_parallel().map(|word| word.len()).to_vec(), [3, 3, 5]);
 /// assert_eq!((1..=100_u32).as_parallel().sum::<u32>(), 5050);
+///
+/// let ages = std::collections::BTreeMap::from([("Ada", 36), ("Alan", 41)]);
+/// assert_eq!(ages.as_parallel().map(|(_, age)| age).max(), Some(&41));
 /// ```
 pub trait AsParallel {
     /// The source.
@@ -33,10 +37,13 @@ pub trait AsParallel {
         Self: 'a;
 
     /// A query over the items.
+    #[doc(alias = "AsParallel")]
+    #[doc(alias = "par_iter")]
     fn as_parallel(&self) -> Query<Self::Pipeline<'_>>;
 }
 
-/// Things that can be queried by giving them up: vectors, arrays, ranges, mutable slices, and queries.
+/// Things that can be queried by giving them up: vectors, arrays, ranges, mutable slices, maps, sets,
+/// deques, and queries.
 ///
 /// This is also what operators of two inputs (zip, join) take for the second.
 ///
@@ -56,6 +63,7 @@ pub trait IntoParallel {
     type Pipeline: Pipeline;
 
     /// A query over the items.
+    #[doc(alias = "into_par_iter")]
     fn into_parallel(self) -> Query<Self::Pipeline>;
 }
 

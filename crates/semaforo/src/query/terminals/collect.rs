@@ -19,6 +19,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!([3, 1, 2].as_parallel().map(|n| n + 1).to_vec(), [4, 2, 3]);
     /// ```
+    #[doc(alias = "ToArray")]
+    #[doc(alias = "ToList")]
     pub fn to_vec(self) -> L::Output<Vec<P::Item>> {
         self.execute(gather)
     }
@@ -45,6 +47,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let lengths = ["one", "three"].as_parallel().to_map(|word| word.len(), |word| *word);
     /// assert_eq!(lengths[&5], "three");
     /// ```
+    #[doc(alias = "ToDictionary")]
     pub fn to_map<K, V, F, G>(self, key: F, value: G) -> L::Output<HashMap<K, V>>
     where
         K: Hash + Eq + Send,

@@ -74,6 +74,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!(["three", "one"].as_parallel().min_by_key(|word| word.len()), Some(&"one"));
     /// ```
+    #[doc(alias = "MinBy")]
     pub fn min_by_key<K: Ord + Send, F>(self, key: F) -> L::Output<Option<P::Item>>
     where
         F: Fn(&P::Item) -> K + Send + Sync,
@@ -88,6 +89,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!(["three", "one"].as_parallel().max_by_key(|word| word.len()), Some(&"three"));
     /// ```
+    #[doc(alias = "MaxBy")]
     pub fn max_by_key<K: Ord + Send, F>(self, key: F) -> L::Output<Option<P::Item>>
     where
         F: Fn(&P::Item) -> K + Send + Sync,

@@ -24,6 +24,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// });
     /// assert_eq!(total.into_inner(), 55);
     /// ```
+    #[doc(alias = "ForAll")]
     pub fn for_all<F: Fn(P::Item) + Sync>(self, function: F) -> L::Output<()> {
         self.execute(|context, source| {
             fold(context, &source, || (), |(), item| function(item)).map(drop)
@@ -48,6 +49,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// );
     /// assert_eq!(digits, [100; 10]);
     /// ```
+    #[doc(alias = "Aggregate")]
+    #[doc(alias = "reduce")]
+    #[doc(alias = "fold")]
     pub fn aggregate<A, S, F, M>(self, seed: S, fold_one: F, merge: M) -> L::Output<A>
     where
         A: Send,
@@ -68,6 +72,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((0..1000).as_parallel().filter(|n| n % 7 == 0).count(), 143);
     /// ```
+    #[doc(alias = "LongCount")]
     pub fn count(self) -> L::Output<usize> {
         self.execute(|context, source| {
             Ok(fold(context, &source, || 0, |count, _| count + 1)?.into_iter().sum())

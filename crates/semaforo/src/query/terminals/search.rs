@@ -61,6 +61,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..1000).as_parallel().find(|n| n % 7 == 0), Some(7));
     /// ```
+    #[doc(alias = "FirstOrDefault")]
+    #[doc(alias = "Single")]
+    #[doc(alias = "SingleOrDefault")]
     pub fn find<F: Fn(&P::Item) -> bool + Sync>(self, predicate: F) -> L::Output<Option<P::Item>> {
         self.execute(|context, source| {
             found(context, &source, |item| predicate(&item).then_some(item))
@@ -74,6 +77,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..1000).as_parallel().filter(|n| n % 7 == 0).first(), Some(7));
     /// ```
+    #[doc(alias = "FirstOrDefault")]
     pub fn first(self) -> L::Output<Option<P::Item>> {
         self.execute(|context, source| found(context, &source, Some))
     }
@@ -86,6 +90,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..1000).as_parallel().filter(|n| n % 7 == 0).last(), Some(994));
     /// ```
+    #[doc(alias = "LastOrDefault")]
     pub fn last(self) -> L::Output<Option<P::Item>> {
         self.execute(|context, mut source| {
             if let Some(len) = source.exact() {
@@ -105,6 +110,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((0..100).as_parallel().map(|n| n * n).element_at(7), Some(49));
     /// ```
+    #[doc(alias = "ElementAt")]
+    #[doc(alias = "ElementAtOrDefault")]
+    #[doc(alias = "nth")]
     pub fn element_at(self, number: usize) -> L::Output<Option<P::Item>> {
         self.skip(number).first()
     }
@@ -117,6 +125,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// let squares = (0..4).as_parallel().map(|n| n * n);
     /// assert!(squares.sequence_equal(vec![0, 1, 4, 9]));
     /// ```
+    #[doc(alias = "SequenceEqual")]
     pub fn sequence_equal<Q>(self, other: Q) -> L::Output<bool>
     where
         Q: IntoParallel,

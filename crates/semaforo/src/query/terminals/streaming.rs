@@ -27,6 +27,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// words.as_parallel().map(|word| word.to_uppercase()).for_each(|word| text += &word);
     /// assert_eq!(text, "TOBE");
     /// ```
+    #[doc(alias = "foreach")]
     pub fn for_each<F: FnMut(P::Item)>(self, mut function: F) -> L::Output<()> {
         let settings = self.settings.clone();
         if settings.merge == Merge::Full {
@@ -57,11 +58,104 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         );
         production.context().finish::<L, ()>(outcome)
     }
+
+    /// Gives a function the items to iterate over, on the calling thread, while other threads make those
+    /// that follow: in order, or as they come if the query is [unordered](Self::as_unordered). This is
+    /// how a query over borrowed data is iterated with `break`, `?` and all that iterators offer.
+    ///
+    /// When the function returns, those who make items are stopped and waited for. If the query is
+    /// cancelled the items end early, and what the function returns is dropped.
+    ///
+    /// ```
+    /// use semaforo::query::prelude::*;
+    ///
+    /// let words = vec!["to".to_string(), "be".to_string(), "or".to_string()];
+    /// let before_or = words.as_parallel().map(|word| word.to_uppercase()).iterate(|items| {
+    ///     let mut text = String::new();
+    ///     for word in items {
+    ///         if word == "OR" {
+    ///             break;
+    ///         }
+    ///         text += &word;
+    ///     }
+    ///     text
+    /// });
+    /// assert_eq!(before_or, "TOBE");
+    /// ```
+    #[doc(alias = "AsSequential")]
+    #[doc(alias = "AsEnumerable")]
+    pub fn iterate<R, F>(self, function: F) -> L::Output<R>
+    where
+        F: FnOnce(&mut dyn Iterator<Item = P::Item>) -> R,
+    {
+        let settings = self.settings.clone();
+        if settings.merge == Merge::Full {
+            return self.execute(|context, source| {
+                Ok(function(&mut gather(context, source)?.into_iter()))
+            });
+        }
+        let context = Context::new(settings.crew(), self.limits.token());
+        let source = match context.run(|| self.pipeline.open(&context)) {
+            Ok(source) => source,
+            Err(Halted) => return context.finish::<L, R>(Err(Halted)),
+        };
+        let production = Production::new(context, source, settings.ordered, settings.merge);
+        let outcome = production.crew().with_helpers(
+            || production.help(),
+            |recruit| {
+                let mut consuming = Consuming::new();
+                let outcome = production.context().run(|| {
+                    let mut current = Vec::new().into_iter();
+                    let mut halted = false;
+                    let result = function(&mut std::iter::from_fn(|| {
+                        loop {
+                            if let Some(item) = current.next() {
+                                return Some(item);
+                            }
+                            if halted {
+                                return None;
+                            }
+                            match production.next(&mut consuming, recruit) {
+                                Ok(Some(items)) => current = items.into_iter(),
+                                Ok(None) => return None,
+                                Err(Halted) => halted = true,
+                            }
+                        }
+                    }));
+                    if halted { Err(Halted) } else { Ok(result) }
+                });
+                production.stop();
+                outcome
+            },
+        );
+        production.context().finish::<L, R>(outcome)
+    }
+
+    /// [`for_each`](Self::for_each) that ends with the first error of the function, and returns it.
+    ///
+    /// ```
+    /// use semaforo::query::prelude::*;
+    ///
+    /// let texts = ["1", "2", "three", "4"];
+    /// let mut sum = 0;
+    /// let outcome = texts.as_parallel().map(|text| text.parse::<u32>()).try_for_each(|number| {
+    ///     sum += number?;
+    ///     Ok::<_, std::num::ParseIntError>(())
+    /// });
+    /// assert!(outcome.is_err());
+    /// assert_eq!(sum, 3);
+    /// ```
+    pub fn try_for_each<E, F>(self, function: F) -> L::Output<Result<(), E>>
+    where
+        F: FnMut(P::Item) -> Result<(), E>,
+    {
+        self.iterate(|mut items| Iterator::try_for_each(&mut items, function))
+    }
 }
 
 /// The items, while they are made: in order, or as they come if the query is
 /// [unordered](Query::as_unordered). This is for queries that borrow nothing; for others there is
-/// [`for_each`](Query::for_each).
+/// [`iterate`](Query::iterate).
 ///
 /// ```
 /// use semaforo::query::prelude::*;

@@ -1,0 +1,345 @@
+//! A request that waits in several queues at once, and is served by one of them.
+//!
+//! It has a waiter in every queue (a *branch*), beside which lies a [`Tie`] to what they share: the
+//! [`Choice`], in whose own small line the request's waiter stands. A queue that could serve a branch
+//! first *claims* the request: if that still stands in line there, it is the queue's, and every other
+//! queue passes over its branches until the request's owner comes and takes them away.
+//!
+//! So a queue with items may have branches of takers in its line: ones that cannot be claimed, or
+//! whose owner has just been polled and is about to look at the queue. What comes to such a queue is
+//! put behind what is there, as if nobody waited.
+//!
+//! Locks are taken in the order queue, choice; of two choices, the one at the lower address first.
+//! The choice knows nothing of items, so that it may outlive what they borrow: it is what tokens, the
+//! timer and the branches' wakers reach.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::Wake;
+
+use super::errors::Closed;
+use crate::primitive::{MODELLED, TrackedCell};
+use crate::wait::hall::{Arrival, Hall, Rule};
+use crate::wait::kernel::beside_waiter;
+use crate::wait::queue::Queue;
+use crate::wait::waiter::{Lane, Place, Pointer, Waiter, standing};
+use crate::wait::wake::{self, Wakes};
+
+/// Where the request stands until a queue claims it, alone.
+const UNDECIDED: Lane = Lane::First;
+
+/// Which queue serves a request.
+///
+/// | its waiter is | means |
+/// |---|---|
+/// | in the lane | any queue may claim it |
+/// | deferred | a queue has claimed it, and is about to tell it |
+/// | granted | a task that was told, and has not come for its item |
+/// | dormant | a task whose item was taken back or withdrawn, until it is polled |
+/// | nowhere | it was answered, or has left |
+pub(crate) type Choice = Hall<Choosing>;
+
+/// The rule of a [`Choice`].
+#[derive(Debug)]
+pub struct Choosing {
+    /// The queue that has claimed the request.
+    chosen: Option<usize>,
+    /// How many queues are not closed to it.
+    open: usize,
+}
+
+impl Rule for Choosing {
+    type Ask = ();
+    type Refusal = Closed;
+    type Outside = ();
+
+    fn arrive(
+        &mut self,
+        (): &(),
+        _: &mut Queue<()>,
+        _: Pointer<()>,
+        _: &mut Wakes,
+    ) -> Arrival<Closed> {
+        Arrival::Waits(UNDECIDED)
+    }
+}
+
+impl Choosing {
+    fn claim(&mut self, queue: &mut Queue<()>, index: Option<usize>, standing: u8) -> bool {
+        let Some(request) = queue.first(UNDECIDED) else { return false };
+        self.chosen = index;
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            queue.detach(request);
+            queue.defer(request, standing);
+        }
+        true
+    }
+}
+
+/// What a task finds that polls its request.
+pub(super) enum Look {
+    /// It has an answer, or is going to get one: look again.
+    Again,
+    /// It waits, with a new waker.
+    Waits,
+    /// It stands in line again, after queues may have passed over its branches.
+    Everywhere,
+}
+
+impl Hall<Choosing> {
+    pub(super) fn of(queues: usize) -> Arc<Self> {
+        let choice = Self::new(Choosing { chosen: None, open: queues }, ());
+        if MODELLED {
+            // Whoever drops it last has to know that, and loom does not follow the counts of an `Arc`.
+            std::mem::forget(Arc::clone(&choice));
+        }
+        choice
+    }
+
+    /// The queue that has claimed the request.
+    pub(super) fn chosen(&self) -> Option<usize> {
+        self.locked(|rule, (), _| rule.chosen)
+    }
+
+    /// Lets a fresh request stand in line. Says whether it is a thread's.
+    ///
+    /// # Safety
+    /// The waiter is pinned, prepared, and taken out again before its memory is used otherwise.
+    pub(super) unsafe fn join(&self, request: Pointer<()>) -> bool {
+        // SAFETY: passed on from the caller; the lock is held.
+        self.locked(|_, (), queue| unsafe {
+            queue.join(request, UNDECIDED, false);
+            request.as_ref().notes(|notes| notes.thread)
+        })
+    }
+
+    /// Takes the request out of whatever list it is on.
+    ///
+    /// # Safety
+    /// The waiter is alive, and was [let in](Self::join) here.
+    pub(super) unsafe fn detach(&self, request: Pointer<()>) -> Place {
+        // SAFETY: passed on from the caller; the lock is held.
+        self.locked(|_, (), queue| unsafe { queue.detach(request) })
+    }
+
+    /// How a request stands that has looked at every queue in vain: refused, ended as it says, or as
+    /// somebody has answered it meanwhile; otherwise `WAITING`.
+    ///
+    /// # Safety
+    /// The waiter is alive, was let in here, and this is its owner.
+    pub(super) unsafe fn answer_own(&self, request: Pointer<()>, end: Option<u8>) -> u8 {
+        // SAFETY: passed on from the caller; the lock is held.
+        self.locked(|rule, (), queue| unsafe {
+            let own = request.as_ref();
+            let (place, number) = own.notes(|notes| (notes.place, notes.number()));
+            match (place, end) {
+                // The last queue was closed while the request rested, and could not be refused.
+                (Place::Lane(_), _) if rule.open == 0 => {
+                    queue.detach(request);
+                    return standing::REFUSED;
+                }
+                (Place::Deferred, _) if number == standing::REFUSED => {
+                    queue.detach(request);
+                    return standing::REFUSED;
+                }
+                (Place::Lane(_), Some(end)) => {
+                    queue.detach(request);
+                    return end;
+                }
+                (Place::Deferred | Place::Granted, Some(end)) => {
+                    own.notes(|notes| notes.end_late(end == standing::CANCELLED));
+                }
+                _ => {}
+            }
+            let standing = own.standing();
+            if standing::is_final(standing) { standing } else { standing::WAITING }
+        })
+    }
+
+    /// A queue is closed to the request. When all are, it is refused.
+    pub(super) fn refuse(&self) {
+        self.locked(|rule, (), queue| {
+            rule.open -= 1;
+            if rule.open == 0 {
+                rule.claim(queue, None, standing::REFUSED);
+            }
+        });
+    }
+
+    /// Takes back a claim on a task that did not come in time: no queue can claim it until it is polled
+    /// and looks at all of them, because they may have passed over its branches.
+    pub(super) fn let_rest(&self) {
+        self.locked(|rule, (), queue| {
+            let claimed = queue.granted.front().or_else(|| queue.deferred.front());
+            let Some(request) = claimed else { return };
+            rule.chosen = None;
+            // SAFETY: the lock is held, and what is in a list is alive. One that was told has no waker
+            // any more, so that nothing is collected: it was woken, and finds this when it is polled.
+            unsafe {
+                let was = queue.detach(request);
+                match request.as_ref().notes(|notes| notes.late_end()) {
+                    // Whoever is about to tell it that it was claimed tells it this instead.
+                    Some(end) if was == Place::Deferred => queue.defer(request, end),
+                    _ => queue.rest(request, &mut Wakes::new()),
+                }
+            }
+        });
+    }
+
+    /// Looks after a request that waits and is being polled; `fresh` is a clone of its waker, and
+    /// afterwards a waker to drop.
+    ///
+    /// # Safety
+    /// The waiter is alive, was let in here, and this is its owner.
+    pub(super) unsafe fn look(
+        &self,
+        request: Pointer<()>,
+        fresh: &mut Option<std::task::Waker>,
+    ) -> Look {
+        // SAFETY: passed on from the caller; the lock is held.
+        self.locked(|_, (), queue| unsafe {
+            let own = request.as_ref();
+            let place = own.notes(|notes| notes.place);
+            match place {
+                Place::Lane(_) | Place::Deferred | Place::Dormant => {
+                    *fresh = own.swap_waker(fresh.take());
+                }
+                _ => return Look::Again,
+            }
+            if place != Place::Dormant {
+                return Look::Waits;
+            }
+            queue.detach(request);
+            queue.join(request, UNDECIDED, false);
+            Look::Everywhere
+        })
+    }
+}
+
+/// What a branch's waker does: it tells the request that it was claimed.
+impl Wake for Hall<Choosing> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.change(|_, (), queue, wakes| {
+            queue.tell_deferred(wakes);
+            // Claimed, and let go again before it was told: it looks for itself.
+            if let Some(request) = queue.dormant.front() {
+                // SAFETY: the lock is held, and what is in a list is alive; a task's, because what a
+                // thread is given is never taken back.
+                wakes.push(unsafe { wake::Wake::task(request.as_ref().swap_waker(None)) });
+            }
+        });
+    }
+}
+
+/// What is beside every branch of a request.
+pub(super) struct Tie<T> {
+    pub(super) choice: Arc<Choice>,
+    /// Which of the queues.
+    pub(super) index: usize,
+    /// The item of a request that puts one. Belongs to the queue that has claimed the request, and to
+    /// its owner before and afterwards.
+    pub(super) item: NonNull<TrackedCell<Option<T>>>,
+}
+
+/// What waiters of a queue carry that may be branches.
+pub(super) trait Ask {
+    type Item;
+
+    /// # Safety
+    /// The lock is held.
+    unsafe fn is_branch(&self) -> bool;
+}
+
+/// What ties a waiter to others, if it is a branch.
+///
+/// # Safety
+/// The lock is held, and the waiter is alive for as long as the tie is used.
+#[inline]
+pub(super) unsafe fn tie_of<'a, A: Ask>(waiter: Pointer<A>) -> Option<&'a Tie<A::Item>> {
+    // SAFETY: passed on from the caller. A branch lies in a seat, its tie beside it.
+    unsafe {
+        let is_branch = waiter.as_ref().ask.is_branch();
+        is_branch.then(|| beside_waiter::<A, Tie<A::Item>>(waiter).as_ref())
+    }
+}
+
+impl<T> Tie<T> {
+    /// Claims the request for this branch's queue, unless another has claimed it, or it has ended.
+    pub(super) fn claim(&self, standing: u8) -> bool {
+        self.choice.locked(|rule, (), queue| rule.claim(queue, Some(self.index), standing))
+    }
+
+    /// Claims two requests that serve each other, or neither; says which of them cannot be claimed.
+    pub(super) fn claim_both(&self, standing: u8, other: &Self, others: u8) -> Claimed {
+        let both = |own: (&mut Choosing, &mut Queue<()>),
+                    theirs: (&mut Choosing, &mut Queue<()>)| {
+            if own.1.first(UNDECIDED).is_none() {
+                Claimed::NotThis
+            } else if !theirs.0.claim(theirs.1, Some(other.index), others) {
+                Claimed::NotOther
+            } else {
+                own.0.claim(own.1, Some(self.index), standing);
+                Claimed::Both
+            }
+        };
+        let (own, theirs) = (&*self.choice, &*other.choice);
+        if std::ptr::from_ref(own).addr() < std::ptr::from_ref(theirs).addr() {
+            own.locked(|a, (), b| theirs.locked(|c, (), d| both((a, b), (c, d))))
+        } else {
+            theirs.locked(|c, (), d| own.locked(|a, (), b| both((a, b), (c, d))))
+        }
+    }
+
+    /// The item of a request that this branch's queue has claimed.
+    ///
+    /// # Safety
+    /// The queue has claimed it, and the request is alive.
+    pub(super) unsafe fn take_item(&self) -> Option<T> {
+        // SAFETY: passed on from the caller: the claim makes this the only access.
+        unsafe { self.item.as_ref().look_mut(|item| (*item).take()) }
+    }
+}
+
+/// What came of [`Tie::claim_both`].
+pub(super) enum Claimed {
+    Both,
+    NotThis,
+    NotOther,
+}
+
+/// How a waiter that a queue serves is told so.
+///
+/// # Safety
+/// The lock is held, and the waiter is alive.
+pub(super) unsafe fn standing_for<A>(taker: &Waiter<A>) -> u8 {
+    // SAFETY: passed on from the caller.
+    let thread = unsafe { taker.notes(|notes| notes.thread) };
+    if thread { standing::SERVED } else { standing::GRANTED }
+}
+
+/// The first in a lane who can be served, and is going to be: a branch is claimed for this queue, and
+/// passed over if it cannot be.
+#[inline]
+pub(super) fn first_served<A: Ask>(
+    queue: &Queue<A>,
+    lane: Lane,
+    standing: impl Fn(&Waiter<A>) -> u8,
+) -> Option<Pointer<A>> {
+    let mut next = queue.first(lane);
+    while let Some(waiter) = next {
+        // SAFETY: the lock is held, and what is in a lane is alive.
+        unsafe {
+            match tie_of(waiter) {
+                None => return Some(waiter),
+                Some(tie) if tie.claim(standing(waiter.as_ref())) => return Some(waiter),
+                Some(_) => next = queue.lanes[lane.number()].after(waiter),
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,297 @@
+//! How tasks of a scope are started, and what is left in the hands of whoever started one.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use super::call::Call;
+use super::error::{JoinError, Panic};
+use super::future::Polled;
+use super::handle::Joiner;
+use super::head::{Head, Run, caught, state};
+use super::joint::{Join, Joint};
+use super::pool::Pool;
+use super::scope::{Crowd, Scope, Ticket, outlive};
+use super::spawner::Spawner;
+use super::worker::cancel_here;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::wait::cancel::CancelToken;
+
+/// How tasks of a [`Scope`] are to be started.
+///
+/// ```
+/// use semaforo::CancelSource;
+/// use semaforo::tasks::{JoinError, Pool};
+///
+/// let (stop, words) = (CancelSource::new(), ["to", "be"]);
+/// stop.cancel();
+/// Pool::global().scope(|scope| {
+///     let urgent = scope.at(0).label("the first word").spawn(|| words[0].len());
+///     let never = scope.start().cancel_on(&stop.token()).spawn(|| words[1].len());
+///     assert_eq!(urgent.wait().unwrap(), 2);
+///     assert!(matches!(never.wait(), Err(JoinError::Cancelled)));
+/// });
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "this starts nothing by itself"]
+pub struct ScopedSpawner<'scope, 'env: 'scope> {
+    pub(super) scope: &'scope Scope<'scope, 'env>,
+    pub(super) spawner: Spawner<'env, Pool>,
+}
+
+impl<'scope> ScopedSpawner<'scope, '_> {
+    /// At this level; smaller ones come first.
+    ///
+    /// # Panics
+    /// If the pool has no such level.
+    pub fn at(mut self, level: u32) -> Self {
+        self.scope.expect_level(level);
+        self.spawner = self.spawner.at(level);
+        self
+    }
+
+    /// In the queue of all workers, as [`Spawner::fair`].
+    pub fn fair(mut self) -> Self {
+        self.spawner = self.spawner.fair();
+        self
+    }
+
+    /// Until this token, if there is one, fires, as [`Spawner::cancel_on`]. The end of the scope waits
+    /// for a task that was cancelled while it runs all the same.
+    pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
+        self.spawner = self.spawner.cancel_on(token);
+        self
+    }
+
+    /// With this name, which [`scheduled`](Pool::scheduled) shows.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.spawner = self.spawner.label(label);
+        self
+    }
+
+    /// Starts a task that calls `work`.
+    pub fn spawn<T, F>(&self, work: F) -> ScopedHandle<'scope, T>
+    where
+        T: Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        let untold = &self.scope.crowd.untold;
+        let work = move || {
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+                untold.fetch_add(1, Ordering::Relaxed);
+                resume_unwind(panic)
+            })
+        };
+        let (how, ticket) = (self.spawner.how(), self.scope.ticket());
+        let task: Arc<dyn Join<T> + 'scope> = match &how.token {
+            None => Arc::new(Call::new(how, 0, work, ticket)),
+            // SAFETY: the task's own count keeps the scope until all of the work is gone.
+            Some(token) => unsafe { Call::with_token(how, token, 0, work, ticket) },
+        };
+        self.enqueue(Arc::clone(&task).as_run());
+        ScopedHandle { joiner: Joiner::new(task), untold }
+    }
+
+    /// Starts a task that calls `work`, without a handle.
+    pub fn execute(&self, work: impl FnOnce() + Send + 'scope) {
+        let crowd: &'scope Crowd = &self.scope.crowd;
+        let work = move || {
+            if let Some(panic) = caught(work) {
+                crowd.keep_panic(Panic::new(panic));
+            }
+        };
+        let (how, ticket, state) = (self.spawner.how(), self.scope.ticket(), state::DETACHED);
+        match &how.token {
+            None => self.enqueue(Arc::new(Call::new(how, state, work, ticket))),
+            Some(token) => {
+                // SAFETY: the task's own count keeps the scope until all of the work is gone.
+                self.enqueue(unsafe { Call::with_token(how, token, state, work, ticket) });
+            }
+        }
+    }
+
+    /// Starts a task that polls `future` whenever it is woken.
+    pub fn spawn_future<F>(&self, future: F) -> ScopedHandle<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        let (untold, output) = (&self.scope.crowd.untold, Arc::default());
+        let work = ScopedWork {
+            future,
+            output: Arc::clone(&output),
+            untold,
+            _ticket: self.scope.ticket(),
+        };
+        let work: Borrowing<'scope> = Box::pin(work);
+        // SAFETY: only the lifetime changes. The future is dropped when it is ready or cancelled; what
+        // it has borrowed is gone before its ticket, until which the owner of the scope waits.
+        let work = unsafe { std::mem::transmute::<Borrowing<'scope>, Borrowing<'static>>(work) };
+        let task = Arc::new(ScopedFuture { task: self.spawner.start_future(work), output });
+        ScopedHandle { joiner: Joiner::new(task), untold }
+    }
+
+    fn enqueue(&self, task: Arc<dyn Run + 'scope>) {
+        if !task.head().is_finished() {
+            // SAFETY: the task's own count keeps the scope until all of the work is gone.
+            self.spawner.enqueue(unsafe { outlive(task) });
+        }
+    }
+}
+
+/// A future of a scope, whatever its type.
+type Borrowing<'scope> = Pin<Box<dyn Future<Output = ()> + Send + 'scope>>;
+
+/// Where the output of a future goes that may borrow.
+type Output<T> = Arc<Mutex<Option<T>>>;
+
+/// A future of a scope. What it holds is dropped in this order.
+struct ScopedWork<'scope, F: Future> {
+    future: F,
+    output: Output<F::Output>,
+    untold: &'scope AtomicU64,
+    _ticket: Ticket,
+}
+
+impl<F: Future> Future for ScopedWork<'_, F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: the future stays where it is; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => {
+                *this.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+                Poll::Ready(())
+            }
+            Err(panic) => {
+                this.untold.fetch_add(1, Ordering::Relaxed);
+                resume_unwind(panic)
+            }
+        }
+    }
+}
+
+/// A task that is a future of a scope.
+struct ScopedFuture<T> {
+    task: Arc<Polled<Borrowing<'static>, Pool>>,
+    output: Output<T>,
+}
+
+impl<T: Send> Run for ScopedFuture<T> {
+    fn head(&self) -> &Head {
+        self.task.head()
+    }
+
+    fn label(&self) -> Option<&str> {
+        self.task.label()
+    }
+
+    fn run(self: Arc<Self>) {
+        Arc::clone(&self.task).run();
+    }
+
+    fn cancel(&self, how: u32) -> bool {
+        self.task.cancel(how)
+    }
+}
+
+impl<T: Send> Join<T> for ScopedFuture<T> {
+    fn joint(&self) -> &Joint {
+        self.task.joint()
+    }
+
+    unsafe fn take(&self) -> Result<T, JoinError> {
+        // SAFETY: passed on from the caller.
+        unsafe { self.task.take() }?;
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(output.expect("a future that was ready has left its output"))
+    }
+
+    fn as_run<'t>(self: Arc<Self>) -> Arc<dyn Run + 't>
+    where
+        Self: 't,
+    {
+        self
+    }
+}
+
+/// A task of a [`Scope`], and its result. Dropping it detaches the task; the scope still waits.
+///
+/// A future of the scope awaits it, and leaves its thread meanwhile:
+///
+/// ```
+/// use semaforo::tasks::Pool;
+///
+/// let words = ["to", "be"];
+/// let total = Pool::global().scope(|scope| {
+///     let [to, be] = words.each_ref().map(|word| scope.spawn(|| word.len()));
+///     let sum = scope.spawn_future(async { to.await.unwrap() + be.await.unwrap() });
+///     sum.wait().unwrap()
+/// });
+/// assert_eq!(total, 4);
+/// ```
+///
+/// # Panics
+/// When it is used again after it has yielded the outcome to a future that awaited it by reference.
+pub struct ScopedHandle<'scope, T> {
+    joiner: Joiner<'scope, T>,
+    untold: &'scope AtomicU64,
+}
+
+impl<T> ScopedHandle<'_, T> {
+    /// Blocks this thread until the task has finished.
+    ///
+    /// # Errors
+    /// If the task panicked, was cancelled, or was refused by a pool that is shut down.
+    pub fn wait(self) -> Result<T, JoinError> {
+        let Self { joiner, untold } = self;
+        told(joiner.wait(), untold)
+    }
+
+    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
+    pub fn cancel(&self) -> bool {
+        cancel_here(&**self.joiner.task())
+    }
+
+    /// Whether the task has finished, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.joiner.head().is_finished()
+    }
+
+    /// The task's number.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.joiner.head().id
+    }
+}
+
+/// An outcome for the joiner, who is told of a panic by it.
+fn told<T>(outcome: Result<T, JoinError>, untold: &AtomicU64) -> Result<T, JoinError> {
+    if matches!(outcome, Err(JoinError::Panicked(_))) {
+        untold.fetch_sub(1, Ordering::Relaxed);
+    }
+    outcome
+}
+
+impl<T> Future for ScopedHandle<'_, T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.joiner.poll(context);
+        polled.map(|outcome| told(outcome, self.untold))
+    }
+}
+
+impl<T> fmt::Debug for ScopedHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.joiner.debug("ScopedHandle", f)
+    }
+}
