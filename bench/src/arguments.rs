@@ -12,7 +12,7 @@ use crate::server;
 use crate::{query, queue, sync, tasks};
 
 pub(crate) const USAGE: &str = "\
-usage: bench AREA [--quick] [--only SUBSTRING] [--json FILE] [--list]
+usage: bench AREA [--limits] [--quick] [--only SUBSTRING] [--json FILE] [--list]
 
 areas:
   sync              semaphores, mutexes, read-write locks
@@ -23,6 +23,7 @@ areas:
                     here: redis, beanstalkd, etcd, nats (only on Linux)
 
 options:
+  --limits          server: what one client can do to others, and what much of everything costs
   --quick           fewer and shorter samples: under 40 s for all rows, server under 60 s
   --only SUBSTRING  only rows whose name contains SUBSTRING
   --json FILE       also write the figures to FILE
@@ -32,8 +33,11 @@ options:
 const AREAS: &str = "there are: sync, queue, tasks, query, server (only on Linux)";
 
 /// The rows of an area, by its name on the command line.
-fn rows_of(area: &str, plan: &Plan) -> Result<Vec<Row>, String> {
+fn rows_of(area: &str, limits: bool, plan: &Plan) -> Result<Vec<Row>, String> {
     match area {
+        #[cfg(target_os = "linux")]
+        "server" if limits => Ok(server::limits(plan)),
+        _ if limits => Err(format!("--limits is of the area server, and not of {area}")),
         "sync" => Ok(sync::rows()),
         "queue" => Ok(queue::rows()),
         "tasks" => Ok(tasks::rows(plan)),
@@ -67,12 +71,13 @@ pub(crate) struct Run {
 
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
     let (mut area, mut only, mut json) = (None, None, None);
-    let (mut quick, mut list) = (false, false);
+    let (mut quick, mut list, mut limits) = (false, false, false);
     while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
         match argument {
             Value(name) if area.is_none() => area = Some(name.to_string_lossy().into_owned()),
             Long("quick") => quick = true,
             Long("list") => list = true,
+            Long("limits") => limits = true,
             Long("only") => only = Some(text_after("--only", &mut parser)?),
             Long("json") => json = Some(text_after("--json", &mut parser)?),
             Long("help") | Short('h') => return Ok(Command::Help),
@@ -82,7 +87,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Command, String> {
 
     let area = area.ok_or_else(|| format!("which area? {AREAS}"))?;
     let plan = plan_of(&area, quick);
-    let rows = selected(area, only, &plan)?;
+    let rows = selected(area, limits, only, &plan)?;
     if list {
         return Ok(Command::List(rows));
     }
@@ -96,8 +101,13 @@ fn text_after(option: &str, parser: &mut lexopt::Parser) -> Result<String, Strin
     value.into_string().map_err(|value| format!("{option} {value:?} is not valid UTF-8"))
 }
 
-fn selected(area: String, only: Option<String>, plan: &Plan) -> Result<Vec<Row>, String> {
-    let mut rows = rows_of(&area, plan)?;
+fn selected(
+    area: String,
+    limits: bool,
+    only: Option<String>,
+    plan: &Plan,
+) -> Result<Vec<Row>, String> {
+    let mut rows = rows_of(&area, limits, plan)?;
     if let Some(part) = only {
         rows.retain(|row| row.id.contains(&part));
         if rows.is_empty() {
@@ -128,6 +138,7 @@ mod tests {
         assert!(refusal(&["sink"]).contains("\"sink\""));
         assert!(refusal(&["sync", "tasks"]).contains("\"tasks\""));
         assert!(refusal(&["sync", "--fast"]).contains("--fast"));
+        assert!(refusal(&["sync", "--limits"]).contains("--limits"));
         assert!(refusal(&["sync", "--only"]).contains("--only"));
         assert!(refusal(&["sync", "--only", "nothing-like-it"]).contains("nothing-like-it"));
         assert!(refusal(&["sync", "--json", "/nowhere/at/all"]).contains("/nowhere/at/all"));

@@ -7,6 +7,7 @@ mod crowd;
 mod dialects;
 mod disguise;
 mod latency;
+mod limits;
 mod load;
 mod locks;
 mod memory;
@@ -32,6 +33,11 @@ pub(crate) fn rows(plan: &Plan) -> Vec<Row> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// What `--limits` measures.
+pub(crate) fn limits(plan: &Plan) -> Vec<Row> {
+    limits::rows(plan)
 }
 
 /// Long enough samples for percentiles, and for a server that answers a hundred times a second.

@@ -25,12 +25,23 @@ pub(super) fn semaforo(kept: Kept) -> Option<Recipe<Semaforo>> {
         let mut arguments = words(&["serve", "--listen", &listen, "--http", "127.0.0.1:0"]);
         arguments.extend(words(&["--max-connections", MOST_CONNECTIONS]));
         arguments.extend(match kept {
-            Kept::InMemory => words(&["--journal", "memory"]),
+            Kept::InMemory => words(&["--journal", "memory", "--data"]),
             Kept::OnDisk => words(&["--journal", "file", "--durability", "always", "--data"]),
         });
-        if kept == Kept::OnDisk {
-            arguments.push(path.join("data").into());
-        }
+        arguments.push(path.join("data").into());
+        arguments
+    };
+    Some(Recipe::new(CONTESTANT, Program::Myself(NAME), arguments, || Semaforo::new("")))
+}
+
+/// With places for more than a million of everything, and a journal that is synced when a segment is full.
+pub(super) fn in_abundance() -> Option<Recipe<Semaforo>> {
+    let arguments = move |port: &str, path: &Path| {
+        let listen = format!("127.0.0.1:{port}");
+        let mut arguments = words(&["serve", "--listen", &listen, "--http", "127.0.0.1:0"]);
+        arguments.extend(words(&["--max-objects", "3000000", "--max-holds", "3000000"]));
+        arguments.extend(words(&["--durability", "memory", "--data"]));
+        arguments.push(path.join("data").into());
         arguments
     };
     Some(Recipe::new(CONTESTANT, Program::Myself(NAME), arguments, || Semaforo::new("")))

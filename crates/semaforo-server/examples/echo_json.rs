@@ -1,4 +1,5 @@
-//! Sends JSON objects back as they came, one to a line, however they arrive.
+//! Sends JSON objects back, however they arrive: each as the payload of an answer on a line of its
+//! own, as `semaforo serve` answers `ECHO`.
 //!
 //! `echo_json --listen 127.0.0.1:13008` serves until SIGINT or SIGTERM; without arguments it serves
 //! a client of its own and ends.
@@ -7,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 use semaforo_server::net::{self, ConnectionId, Connections, Limits, Peer, Service, limits};
-use semaforo_server::wire::{self, Scan, Scanner};
+use semaforo_server::wire::{self, Request, Scan, Scanner};
 
 /// How far each connection was looked at, by its index.
 #[derive(Debug, Default)]
@@ -31,8 +32,10 @@ impl Service for Echo {
             match scanner.scan(rest, &wire::Limits::default()) {
                 Ok(Scan::Frame { start, end }) => {
                     net.set_deadline(id, None);
-                    net.send(id, &rest[start..end]);
-                    net.send(id, b"\n");
+                    let object = &rest[start..end];
+                    let request = Request::parse(object).ok();
+                    let name = request.as_ref().and_then(|request| request.headers.get("id"));
+                    wire::write_answer(net.output(id), 200, name, [], Some(object));
                     rest = &rest[end..];
                 }
                 Ok(Scan::Incomplete) => {

@@ -10,7 +10,11 @@ use clap::Args;
 use super::duration;
 use super::exit::{self, Failure};
 use crate::client::{Client, Connect, Error};
+use crate::server::files;
 use crate::server::limits::MAX_ID;
+
+/// Where the token may be said. Children of `run` and `work` are not told.
+pub(super) const TOKEN_VARIABLE: &str = "SEMAFORO_TOKEN";
 
 /// How the server is reached.
 #[derive(Args, Clone, Debug)]
@@ -30,7 +34,7 @@ pub(super) struct Connection {
         long,
         global = true,
         value_name = "TOKEN",
-        env = "SEMAFORO_TOKEN",
+        env = TOKEN_VARIABLE,
         hide_env_values = true
     )]
     token: Option<String>,
@@ -40,6 +44,10 @@ pub(super) struct Connection {
     /// Certificates (PEM) that sign the server's: the connection is encrypted
     #[arg(long, global = true, value_name = "FILE", env = "SEMAFORO_CA")]
     pub(super) ca: Option<PathBuf>,
+    /// Sends the token to other machines also without encryption; `serve`: listens for other
+    /// machines also without encryption or tokens
+    #[arg(long, global = true)]
+    pub(super) insecure: bool,
     /// How long connecting may take
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, default_value = "5s")]
     connect_timeout: Duration,
@@ -47,16 +55,21 @@ pub(super) struct Connection {
 
 impl Connection {
     /// For a process that was told everything by another.
-    pub(super) fn told(server: String, token: Option<String>, ca: Option<PathBuf>) -> Self {
+    pub(super) fn told(
+        server: String,
+        token: Option<String>,
+        ca: Option<PathBuf>,
+        insecure: bool,
+    ) -> Self {
         let connect_timeout = Duration::from_secs(5);
-        Self { server, token, token_file: None, ca, connect_timeout }
+        Self { server, token, token_file: None, ca, insecure, connect_timeout }
     }
 
     /// The token, wherever it is said.
     pub(super) fn token(&self) -> Result<Option<String>> {
         let Some(file) = &self.token_file else { return Ok(self.token.clone()) };
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read the token file {}", file.display()))?;
+        let text = files::read_secret_text(file)
+            .with_context(|| format!("cannot use the token file {}", file.display()))?;
         Ok(Some(text.trim().to_owned()))
     }
 
@@ -69,8 +82,15 @@ impl Connection {
         if let Some(file) = &self.ca {
             connect = connect.certificate_authority(file);
         }
+        if self.insecure {
+            connect = connect.insecure();
+        }
         match self.within_time(connect) {
             Ok(client) => Ok(client),
+            Err(error) if error.is_unencrypted() => {
+                let text = format!("{error}: --ca FILE encrypts, --insecure sends it all the same");
+                Err(Failure::with(exit::NOT_ALLOWED, text))
+            }
             Err(Error::CannotConnect(error)) => Err(Failure::with(
                 exit::UNAVAILABLE,
                 format!(

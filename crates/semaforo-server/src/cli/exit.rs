@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
+use super::visible::visible;
 use crate::client;
 
 /// The command line was not understood (`EX_USAGE` of `sysexits.h`).
@@ -89,9 +90,9 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> anyhow::Error
     Failure::with(status, format!("cannot run {name:?}: {error}"))
 }
 
-/// Says something to whoever is left to read it.
+/// Writes a line to the standard error. Words of a server may be part of it.
 pub(super) fn say(text: &str) {
-    let _ = io::stderr().write_all(format!("semaforo: {text}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("semaforo: {}\n", visible(text)).as_bytes());
 }
 
 /// Says what went wrong, and chooses the status.

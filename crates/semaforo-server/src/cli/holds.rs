@@ -1,6 +1,7 @@
 //! Acquiring, releasing and checking by hand, in a session that outlives the command: what locks, reader-writer
 //! locks and semaphores have in common.
 
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use clap::Args;
 
 use super::context::{Context, Interrupt};
 use super::duration;
+use super::held_session::{self, NewFile, SESSION_VARIABLE};
 use crate::client::{Client, Error, Raw, Reply};
 
 /// A session is not waited for in a line: also who does not want to wait gives the server this time to open or
@@ -23,8 +25,12 @@ pub(super) struct Acquire {
     /// Its name
     pub(super) name: String,
     /// The session that is to hold it, of `session open` or an earlier acquire; otherwise one is opened and printed
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", env = SESSION_VARIABLE, hide_env_values = true)]
     session: Option<String>,
+    /// A file that has the session; if it is not there one is opened, and written to it instead of
+    /// being printed
+    #[arg(long, value_name = "FILE")]
+    session_file: Option<PathBuf>,
     /// How long the opened session lives, unless it is kept alive with `session keepalive`
     #[arg(long, value_name = "DURATION", value_parser = duration::time_to_live, default_value = "60s", conflicts_with = "session")]
     ttl: Duration,
@@ -39,9 +45,18 @@ pub(super) struct Acquire {
 pub(super) struct Held {
     /// Its name
     pub(super) name: String,
-    /// The session that holds it
-    #[arg(long, value_name = "S", env = "SEMAFORO_SESSION", hide_env_values = true)]
-    session: String,
+    /// The session that holds it; other users can see it in the arguments of a process
+    #[arg(
+        long,
+        value_name = "S",
+        env = SESSION_VARIABLE,
+        hide_env_values = true,
+        required_unless_present = "session_file"
+    )]
+    session: Option<String>,
+    /// A file that has the session
+    #[arg(long, value_name = "FILE")]
+    session_file: Option<PathBuf>,
     /// Which hold; may be left out if the session has only one of it
     #[arg(long, value_name = "F")]
     fence: Option<u64>,
@@ -66,9 +81,16 @@ impl Acquire {
         path: &str,
         headers: &[(&str, String)],
     ) -> Result<()> {
-        match &self.session {
-            Some(session) => self.in_session(context, session, path, headers),
-            None => self.in_new_session(context, path, headers),
+        let said = match &self.session_file {
+            Some(file) => held_session::read(file)?,
+            None => self.session.clone(),
+        };
+        match said {
+            Some(session) => self.in_session(context, &session, path, headers),
+            None => {
+                let file = self.session_file.as_deref().map(NewFile::create).transpose()?;
+                self.in_new_session(context, path, headers, file)
+            }
         }
     }
 
@@ -93,6 +115,7 @@ impl Acquire {
         context: &Context,
         path: &str,
         headers: &[(&str, String)],
+        file: Option<NewFile>,
     ) -> Result<()> {
         let client = context.connection.open(self.ttl)?;
         let interrupt = Interrupt::watch()?;
@@ -113,9 +136,15 @@ impl Acquire {
             Ok(acquired) => acquired,
             Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
         };
-        reply.headers.insert(0, ("session".to_owned(), session.id().to_owned()));
+        let told = match file {
+            Some(file) => file.write(session.id()).and_then(|()| context.output.answer(&reply)),
+            None => {
+                reply.headers.insert(0, ("session".to_owned(), session.id().to_owned()));
+                context.output.answer(&reply)
+            }
+        };
         // If nobody learns of it, nobody can release it.
-        if let Err(error) = context.output.answer(&reply) {
+        if let Err(error) = told {
             let _ = client.close().wait();
             return Err(error);
         }
@@ -172,9 +201,20 @@ fn time_to_live(reply: &Reply) -> Duration {
 }
 
 impl Held {
-    /// Does something with the hold.
-    pub(super) fn request(&self, client: &Client, method: &str, path: String) -> Raw {
-        let request = client.request(method, path).header("session", &*self.session);
+    /// The session that holds it.
+    pub(super) fn session(&self) -> Result<String> {
+        held_session::of(self.session.as_deref(), self.session_file.as_deref())
+    }
+
+    /// Does something with the hold of a session.
+    pub(super) fn request(
+        &self,
+        client: &Client,
+        session: &str,
+        method: &str,
+        path: String,
+    ) -> Raw {
+        let request = client.request(method, path).header("session", session);
         match self.fence {
             Some(fence) => request.header("fence", fence),
             None => request,

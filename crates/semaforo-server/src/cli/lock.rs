@@ -37,7 +37,9 @@ impl Lock {
                 acquire.run(context, &path, &[])?;
             }
             Self::Release(held) => {
-                context.ask(|client| held.request(client, "RELEASE", path(&held.name)))?;
+                let session = held.session()?;
+                let path = path(&held.name);
+                context.ask(|client| held.request(client, &session, "RELEASE", path))?;
             }
             Self::Check(check) => check.run(context, path(&check.name))?,
             Self::Show { name } => show::object(context, &path(&name))?,

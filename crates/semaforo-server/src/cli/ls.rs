@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
 use super::context::Context;
 use super::kind::Kind;
+use crate::client::{Client, Error};
 use crate::server::limits::MAX_LIST;
 
 /// Lists what there is: how many hold it (of a queue: how many messages it has), and how many wait
@@ -23,23 +24,47 @@ pub(super) struct Ls {
 
 impl Ls {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
-        let path = self.kind.map_or("/", Kind::path);
-        let reply = context.answer(|client| {
-            let request = client.request("LIST", path).header("limit", MAX_LIST);
-            if self.prefix.is_empty() { request } else { request.header("prefix", self.prefix) }
-        })?;
-        let list: Vec<Value> = serde_json::from_str(reply.payload.as_deref().unwrap_or("[]"))
-            .context("the server's list makes no sense")?;
+        let client = context.open()?;
+        let list = self.list(&client);
+        let list = context.settle(client, list, None)?;
         if context.output.json {
             for entry in list {
-                context.output.line(&entry.to_string())?;
+                context.output.json(&entry)?;
             }
         } else if !list.is_empty() {
             for line in table(&list) {
-                context.output.line(&line)?;
+                context.output.shown(&line)?;
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Ls {
+    /// What there is, answer after answer: a long list comes in several.
+    fn list(&self, client: &Client) -> Result<Vec<Value>, Error> {
+        let path = self.kind.map_or("/", Kind::path);
+        let mut list = Vec::new();
+        let mut after = None;
+        loop {
+            let mut request = client.request("LIST", path).header("limit", MAX_LIST);
+            if !self.prefix.is_empty() {
+                request = request.header("prefix", &*self.prefix);
+            }
+            if let Some(after) = &after {
+                request = request.header("after", after);
+            }
+            let reply = request.wait()?;
+            let payload = reply.payload.as_deref().unwrap_or("[]");
+            let entries: Vec<Value> = serde_json::from_str(payload)
+                .map_err(|wrong| Error::Nonsense(format!("the server's list: {wrong}")))?;
+            list.extend(entries);
+            let next = reply.header("after").map(str::to_owned);
+            if next.is_none() || next == after {
+                return Ok(list);
+            }
+            after = next;
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod context;
 mod duration;
 mod event;
 pub mod exit;
+mod held_session;
 mod holds;
 mod kind;
 mod latch;
@@ -19,12 +20,14 @@ mod man;
 mod output;
 mod process;
 mod queue;
+mod reload;
 mod run;
 mod rwlock;
 mod semaphore;
 mod serve;
 mod session;
 mod show;
+mod visible;
 mod work;
 
 use std::ffi::OsString;
@@ -74,6 +77,7 @@ enum Command {
     Event(event::Event),
     Ls(ls::Ls),
     Show(show::Show),
+    Reload(reload::Reload),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -105,7 +109,7 @@ impl Arguments {
         let output = Output { json: self.json };
         let context = Context { connection: self.connection, output };
         match self.command {
-            Command::Serve(serve) => serve.run(),
+            Command::Serve(serve) => serve.run(context.connection.insecure),
             Command::Run(run) => run.run(&context),
             Command::Work(work) => work.run(&context),
             Command::Queue(queue) => queue.run(&context),
@@ -118,6 +122,7 @@ impl Arguments {
             Command::Event(event) => event.run(&context),
             Command::Ls(ls) => ls.run(&context),
             Command::Show(show) => show.run(&context),
+            Command::Reload(reload) => reload.run(&context),
             Command::Completions(completions) => completions.run(output),
             Command::Man(man) => man.run(output),
         }

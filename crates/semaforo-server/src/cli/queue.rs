@@ -161,17 +161,17 @@ fn take(context: &Context, name: &str, timeout: Option<Duration>, raw: bool) -> 
         Ok(delivery) => delivery,
         Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
     };
-    let text = if context.output.json {
+    let printed = if context.output.json {
         // As it came, but in one line: in JSON a line can end between words only.
-        let payload = delivery.payload.replace(['\n', '\r'], " ");
+        let payload = delivery.payload.replace(['\n', '\r', '\t'], " ");
         let (message, deliveries) = (delivery.number, delivery.deliveries);
-        format!(
+        context.output.shown(&format!(
             r#"{{"status":200,"message":{message},"deliveries":{deliveries},"payload":{payload}}}"#
-        )
+        ))
     } else {
-        text(&delivery, raw)
+        context.output.message(&text(&delivery, raw))
     };
-    if let Err(error) = context.output.line(&text) {
+    if let Err(error) = printed {
         let returned = delivery.give_back().wait();
         let _ = context.settle(client, returned, None);
         return Err(error);

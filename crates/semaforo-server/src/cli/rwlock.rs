@@ -64,7 +64,8 @@ impl ReadWriteLock {
             Self::Downgrade(held) => (held, "DOWNGRADE"),
             Self::Upgrade(held) => (held, "UPGRADE"),
         };
-        context.ask(|client| held.request(client, method, path(&held.name)))?;
+        let session = held.session()?;
+        context.ask(|client| held.request(client, &session, method, path(&held.name)))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -63,13 +63,16 @@ impl Semaphore {
                 let path = path(&acquire.name);
                 acquire.run(context, &path, &[("permits", units.to_string())])?;
             }
-            Self::Release { held, units } => context.ask(|client| {
-                let request = held.request(client, "RELEASE", path(&held.name));
-                match units {
-                    Some(units) => request.header("permits", units),
-                    None => request,
-                }
-            })?,
+            Self::Release { held, units } => {
+                let session = held.session()?;
+                context.ask(|client| {
+                    let request = held.request(client, &session, "RELEASE", path(&held.name));
+                    match units {
+                        Some(units) => request.header("permits", units),
+                        None => request,
+                    }
+                })?;
+            }
             Self::Check(check) => check.run(context, path(&check.name))?,
             Self::Show { name } => show::object(context, &path(&name))?,
             Self::Delete { name } => {

@@ -1,19 +1,25 @@
 //! `semaforo serve`.
 
+use std::fs::DirBuilder;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use rustix::fs::Mode;
+use rustls::sign::CertifiedKey;
 
 use super::duration;
 use crate::journal::Durability;
+use crate::net::tls::Certificates;
 use crate::server::access::Tokens;
 use crate::server::log::{Format, Level, Log};
-use crate::server::{JournalKind, Options, Server, http};
+use crate::server::{JournalKind, Options, Reload, Server, files, http};
 use crate::{net, wire};
 
 /// How often a journal is synced with `--durability interval`.
@@ -27,7 +33,8 @@ pub(super) struct Serve {
     /// Where HTTP clients connect
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:13080")]
     http: SocketAddr,
-    /// Where the journal is kept [default: $XDG_DATA_HOME/semaforo, or ~/.local/share/semaforo]
+    /// Where the journal is kept [default: $XDG_DATA_HOME/semaforo, or ~/.local/share/semaforo];
+    /// with --journal memory, where a small file says which fences were given out
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Whether anything is remembered when the server ends
@@ -66,13 +73,17 @@ pub(super) struct Serve {
     /// The most bytes of messages, in all queues and kept with answers
     #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().bytes)]
     max_bytes: u64,
+    /// The most bytes of memory for all of that, roughly; with a journal in files half of it is for snapshots
+    #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().memory)]
+    max_memory: u64,
     /// The certificate chain (PEM), for encrypted connections
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Who may do what: a token in each line, with prefix=... and rights=use,create,admin
+    /// Who may do what: a token in each line, with prefix=..., rights=use,create,admin,observe and
+    /// name=...
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
     /// The most connections of HTTP clients
@@ -81,22 +92,22 @@ pub(super) struct Serve {
     /// A name by which HTTP clients may call this server, beside addresses and localhost
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// Shows /metrics to everybody, also if --tokens are needed for all else
+    #[arg(long)]
+    open_metrics: bool,
     /// What is logged to the standard error output
     #[arg(long, value_enum, default_value_t = Loudness::Info)]
     log: Loudness,
     /// Logs lines of JSON
     #[arg(long)]
     log_json: bool,
-    /// Listens on other than loopback addresses although there is no encryption or no token
-    #[arg(long)]
-    insecure: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kept {
     /// In the files of a directory
     File,
-    /// Nothing is: everything ends with the server
+    /// Nothing is but which fences were given out: everything else ends with the server
     Memory,
 }
 
@@ -137,30 +148,85 @@ fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Makes the directory of the journal, or looks whether it is in good hands.
+fn prepare(directory: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    files::check_directory(directory)
+}
+
+/// The files that say who gets in.
+#[derive(Clone, Debug)]
+struct Keys {
+    tokens: Option<PathBuf>,
+    /// Certificate and key.
+    tls: Option<(PathBuf, PathBuf)>,
+}
+
+impl Keys {
+    fn tokens(&self) -> Result<Option<Tokens>> {
+        let Some(file) = &self.tokens else { return Ok(None) };
+        let text = files::read_secret_text(file).with_context(|| unusable("token file", file))?;
+        Ok(Some(Tokens::parse(&text).with_context(|| file.display().to_string())?))
+    }
+
+    fn certified(&self) -> Result<Option<CertifiedKey>> {
+        let Some((certificate, key)) = &self.tls else { return Ok(None) };
+        let chain = files::read_trusted(certificate)
+            .with_context(|| unusable("certificate", certificate))?;
+        let private = files::read_secret(key).with_context(|| unusable("key", key))?;
+        Ok(Some(net::tls::certified((certificate, &chain), (key, &private))?))
+    }
+}
+
+fn unusable(what: &str, file: &Path) -> String {
+    format!("cannot use the {what} {}", file.display())
+}
+
+/// Says something last, if there is anybody to take it: a pipe that is full does not keep the process.
+fn tell_at_most(text: String) {
+    let (said, has_said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        let _ = said.send(());
+    });
+    let _ = has_said.recv_timeout(Duration::from_millis(100));
+}
+
 impl Serve {
-    pub(super) fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self, insecure: bool) -> Result<ExitCode> {
         let exposed = [self.listen, self.http].into_iter().find(|at| !at.ip().is_loopback());
         let open = self.tls_cert.is_none() || self.tokens.is_none();
         if let Some(address) = exposed
             && open
-            && !self.insecure
+            && !insecure
         {
             bail!(
                 "{address} can be reached from other machines: that needs --tls-cert, --tls-key and --tokens, or --insecure"
             );
         }
-        let tokens = match &self.tokens {
-            None => None,
-            Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .with_context(|| format!("cannot read {}", file.display()))?;
-                Some(Tokens::parse(&text).with_context(|| file.display().to_string())?)
+        // There are secrets in the journal, sessions for example.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let keys = Keys {
+            tokens: self.tokens.clone(),
+            tls: self.tls_cert.clone().zip(self.tls_key.clone()),
+        };
+        let tokens = keys.tokens()?;
+        let certificates =
+            keys.certified()?.map(|certified| Arc::new(Certificates::new(certified)));
+        let tls = match &certificates {
+            Some(certificates) => {
+                Some(net::tls::server_config_with(Arc::clone(certificates), &[])?)
             }
+            None => None,
         };
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(net::tls::server_config(certificate, key, &[])?),
-            _ => None,
-        };
+        let reload = Reload::new(move || {
+            let loaded = keys.tokens().and_then(|tokens| Ok((tokens, keys.certified()?)));
+            let (tokens, certified) = loaded.map_err(|error| format!("{error:#}"))?;
+            if let (Some(certificates), Some(certified)) = (&certificates, certified) {
+                certificates.replace(certified);
+            }
+            Ok(tokens)
+        });
         let journal = match self.journal {
             Kept::Memory => JournalKind::Memory,
             Kept::File => JournalKind::File {
@@ -174,7 +240,10 @@ impl Serve {
         };
         let shown = match &journal {
             JournalKind::Memory => "nothing is kept".to_owned(),
-            JournalKind::File { directory, .. } => format!("data in {}", directory.display()),
+            JournalKind::File { directory, .. } => {
+                prepare(directory).with_context(|| format!("data in {}", directory.display()))?;
+                format!("data in {}", directory.display())
+            }
         };
         let level = match self.log {
             Loudness::Error => Level::Error,
@@ -183,9 +252,19 @@ impl Serve {
             Loudness::Debug => Level::Debug,
         };
         let format = if self.log_json { Format::Json } else { Format::Plain };
-        let (log, _end) = Log::to_stderr(level, format)?;
+        let (log, end) = Log::to_stderr(level, format)?;
+        if let JournalKind::File { directory, .. } = &journal
+            && files::can_be_read(directory)
+        {
+            let path = directory.display();
+            log.warning(format_args!(
+                "other users can read the journal, and secrets of sessions in it: chmod 700 {path}"
+            ));
+        }
+        let fences = self.directory().ok();
         let server = Server::start(Options {
             listen: self.listen,
+            fences,
             http: Some(self.http),
             journal,
             max_connections: self.max_connections,
@@ -197,12 +276,15 @@ impl Serve {
                 waits: self.max_waits,
                 messages: self.max_messages,
                 bytes: self.max_bytes,
+                memory: self.max_memory,
             },
             tokens,
+            reload: Some(reload),
             tls,
             signals: true,
             http_connections: self.max_http_connections,
             hosts: self.hosts,
+            open_metrics: self.open_metrics,
             log: Some(log),
             ..Options::default()
         })?;
@@ -217,7 +299,12 @@ impl Serve {
         }
         let _ = output.flush();
         drop(output);
-        server.run()?;
+        let outcome = server.run();
+        let lost = end.wait();
+        if lost > 0 {
+            tell_at_most(format!("{lost} lines of the log were lost: it is written too slowly\n"));
+        }
+        outcome?;
         Ok(ExitCode::SUCCESS)
     }
 

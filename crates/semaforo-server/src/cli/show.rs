@@ -35,10 +35,10 @@ pub(super) fn object(context: &Context, path: &str) -> Result<()> {
     let state: Value = serde_json::from_str(reply.payload.as_deref().unwrap_or_default())
         .context("what the server shows makes no sense")?;
     if context.output.json {
-        return context.output.line(&state.to_string());
+        return context.output.json(&state);
     }
     for line in lines(&state) {
-        context.output.line(&line)?;
+        context.output.shown(&line)?;
     }
     Ok(())
 }

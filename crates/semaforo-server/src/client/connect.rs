@@ -30,6 +30,7 @@ const PORT: u16 = 13000;
 pub struct Connect {
     address: String,
     token: Option<String>,
+    insecure: bool,
     security: Security,
     ttl: Duration,
     label: Option<String>,
@@ -49,6 +50,7 @@ impl Connect {
         Self {
             address,
             token: None,
+            insecure: false,
             security: Security::None,
             ttl: Duration::from_secs(30),
             label: None,
@@ -57,9 +59,16 @@ impl Connect {
         }
     }
 
-    /// The credentials for everything that is asked.
+    /// The credentials for everything that is asked. Without TLS they are sent to this machine
+    /// only, unless it is [said otherwise](Self::insecure).
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
+        self
+    }
+
+    /// Sends the token to other machines also without TLS, where it can be read on the network.
+    pub fn insecure(mut self) -> Self {
+        self.insecure = true;
         self
     }
 
@@ -123,6 +132,7 @@ impl Connect {
         let settings = Settings {
             target: Target { address, tls, resolve: self.resolve },
             token: self.token,
+            insecure: self.insecure,
             ttl: self.ttl,
             label: self.label,
             patience: self.patience.unwrap_or(self.ttl),
@@ -142,6 +152,7 @@ impl fmt::Debug for Connect {
         f.debug_struct("Connect")
             .field("address", &self.address)
             .field("has_token", &self.token.is_some())
+            .field("insecure", &self.insecure)
             .field("security", &self.security)
             .field("ttl", &self.ttl)
             .field("label", &self.label)

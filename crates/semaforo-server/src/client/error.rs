@@ -3,6 +3,7 @@
 use std::error::Error as StandardError;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 
 use super::Reply;
 
@@ -40,7 +41,25 @@ pub enum Error {
     Nonsense(String),
 }
 
+/// A token is not sent to another machine where everybody on the way can read it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unencrypted(pub(crate) SocketAddr);
+
+impl fmt::Display for Unencrypted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the token would travel unencrypted to {}, which is another machine", self.0)
+    }
+}
+
+impl StandardError for Unencrypted {}
+
 impl Error {
+    /// Whether nothing was sent because the token would have travelled unencrypted.
+    pub(crate) fn is_unencrypted(&self) -> bool {
+        let Self::CannotConnect(error) = self else { return false };
+        error.get_ref().is_some_and(|inner| inner.is::<Unencrypted>())
+    }
+
     /// What an answer other than 200 means.
     pub(super) fn of(reply: &Reply) -> Self {
         let message = reply.error().unwrap_or_default();

@@ -156,11 +156,9 @@ impl Handle {
 
 /// The request that gives back what was granted.
 pub(super) fn giving_back(granted: &Granted) -> Option<Plan> {
-    let (method, header) = granted.undo.names()?;
     if granted.reply.status != 200 {
         return None;
     }
-    let value = granted.reply.header(header)?;
     let mut credentials = granted.credentials.iter();
     let names_session = credentials.any(|(name, _)| name.eq_ignore_ascii_case("session"));
     let mode = match &granted.lease {
@@ -169,7 +167,7 @@ pub(super) fn giving_back(granted: &Granted) -> Option<Plan> {
         // The connection's own, and gone with it.
         None => Mode::Once,
     };
-    let mut plan = Plan::new(method, &*granted.path, mode).header(header, value);
+    let mut plan = granted.undo.plan(&granted.path, mode, &granted.reply)?;
     plan.headers.extend(granted.credentials.iter().cloned());
     plan.lease.clone_from(&granted.lease);
     Some(plan)

@@ -4,9 +4,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use semaforo::{CancelSource, CancelToken};
+
+use super::moment::Moment;
 
 /// What the holds of a session know of it.
 ///
@@ -17,8 +19,7 @@ pub(super) struct Lease {
     pub(super) number: u64,
     /// What the server calls it, once it is open.
     id: OnceLock<String>,
-    began: Instant,
-    /// Milliseconds after `began`.
+    /// What the clock of [`Moment`]s shows then.
     ends: AtomicU64,
     lost: CancelSource,
 }
@@ -26,8 +27,8 @@ pub(super) struct Lease {
 impl Lease {
     /// For a session that is not open yet, and therefore does not end.
     pub(super) fn new(number: u64) -> Self {
-        let (began, ends) = (Instant::now(), AtomicU64::new(u64::MAX));
-        Self { number, id: OnceLock::new(), began, ends, lost: CancelSource::new() }
+        let (id, ends) = (OnceLock::new(), AtomicU64::new(u64::MAX));
+        Self { number, id, ends, lost: CancelSource::new() }
     }
 
     /// The server has given it its name, which never changes.
@@ -40,9 +41,8 @@ impl Lease {
     }
 
     /// A request that was sent then has renewed the session. The first time, it is the one that opened it.
-    pub(super) fn renew(&self, sent: Instant, ttl: Duration) {
-        // Rounded down; the server rounds up.
-        let ends = (sent + ttl).saturating_duration_since(self.began).as_millis() as u64;
+    pub(super) fn renew(&self, sent: Moment, ttl: Duration) {
+        let ends = sent.after(ttl).shown();
         // Only the client's own thread writes.
         let before = self.ends.load(Ordering::Relaxed);
         if before == u64::MAX || before < ends {
@@ -51,16 +51,16 @@ impl Lease {
     }
 
     /// When it ends, unless it is renewed; none before it has begun.
-    pub(super) fn ends(&self) -> Option<Instant> {
+    pub(super) fn ends(&self) -> Option<Moment> {
         match self.ends.load(Ordering::Acquire) {
             u64::MAX => None,
-            ends => self.began.checked_add(Duration::from_millis(ends)),
+            ends => Some(Moment::at(ends)),
         }
     }
 
     /// Whether it is over, also if the client's own thread has not noticed yet.
     pub(super) fn is_lost(&self) -> bool {
-        self.lost.is_cancelled() || self.ends().is_some_and(|ends| ends <= Instant::now())
+        self.lost.is_cancelled() || self.ends().is_some_and(|ends| ends <= Moment::now())
     }
 
     pub(super) fn lose(&self) {
@@ -86,6 +86,9 @@ impl fmt::Debug for Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::super::moment::tests::sleep;
     use super::*;
 
     #[test]
@@ -94,21 +97,34 @@ mod tests {
         assert_eq!((lease.id(), lease.ends(), lease.is_lost()), (None, None, false));
         lease.opened("s1");
         assert_eq!(lease.id(), Some("s1"));
-        let sent = Instant::now();
+        let sent = Moment::now();
         lease.renew(sent, Duration::from_secs(60));
         assert!(!lease.is_lost());
         let ends = lease.ends().unwrap();
-        assert!(ends <= sent + Duration::from_secs(60));
-        assert!(ends >= sent + Duration::from_millis(59_999));
+        assert_eq!(ends, sent.after(Duration::from_secs(60)));
         // An answer to something older changes nothing.
-        lease.renew(sent.checked_sub(Duration::from_secs(1)).unwrap(), Duration::from_secs(60));
+        lease.renew(sent, Duration::from_secs(59));
         assert_eq!(lease.ends().unwrap(), ends);
         lease.lose();
         assert!(lease.is_lost());
         assert!(lease.lost().is_cancelled());
 
         let late = Lease::new(2);
-        late.renew(Instant::now(), Duration::ZERO);
+        late.renew(Moment::now(), Duration::ZERO);
         assert!(late.is_lost());
+    }
+
+    /// The server has heard nothing for as long as the machine slept, and has given what was held
+    /// to others.
+    #[test]
+    fn it_ends_while_the_machine_sleeps() {
+        let lease = Lease::new(1);
+        lease.renew(Moment::now(), Duration::from_secs(60));
+        sleep(Duration::from_secs(30));
+        assert!(!lease.is_lost());
+        assert!(lease.ends().unwrap().instant() < Instant::now() + Duration::from_secs(31));
+        sleep(Duration::from_secs(31));
+        assert!(lease.is_lost());
+        assert!(lease.ends().unwrap().instant() < Instant::now());
     }
 }

@@ -38,6 +38,7 @@ mod driver;
 mod error;
 mod handle;
 mod lease;
+pub(crate) mod moment;
 mod objects;
 mod plan;
 mod reply;

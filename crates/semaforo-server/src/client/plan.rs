@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Error;
 use super::driver::LIMITS;
 use super::lease::Lease;
+use super::{Error, Reply};
 use crate::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
 
 /// What an answer may have besides what was in the request: that has to be read, too.
@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub(super) undo: Undo,
     /// The session of the hold that this is about; none: whichever is used now.
     pub(super) lease: Option<Arc<Lease>>,
+    /// Has a number of its session also with [`Mode::Again`], if one is left.
+    pub(super) is_numbered: bool,
 }
 
 /// How a request is repeated when its connection is lost.
@@ -35,7 +37,7 @@ pub(super) enum Mode {
     /// As it is: asking twice does no harm. Without a session.
     Free,
     /// With its session, as it is: the second time finds nothing to do. It stays to be done when
-    /// nobody waits for the answer any more.
+    /// no caller waits for the answer any more. It does not wait for a number of its session.
     Again,
     /// With its session and its number, by which the server knows whether it was done.
     Safe,
@@ -52,13 +54,16 @@ pub(super) enum Undo {
 }
 
 impl Undo {
-    /// The method, and the header of the grant that it needs.
-    pub(super) const fn names(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::Nothing => None,
-            Self::Release => Some(("RELEASE", "fence")),
-            Self::Return => Some(("RETURN", "message")),
-        }
+    /// The request that gives back what was granted by this answer.
+    pub(super) fn plan(self, path: &str, mode: Mode, reply: &Reply) -> Option<Plan> {
+        Some(match self {
+            Self::Nothing => return None,
+            Self::Release => {
+                Plan::new("RELEASE", path, mode).header("fence", reply.header("fence")?)
+            }
+            Self::Return => Plan::new("RETURN", path, mode)
+                .settles(reply.header("message")?, reply.header("deliveries")?),
+        })
     }
 }
 
@@ -102,6 +107,7 @@ impl Plan {
             waits: false,
             undo: Undo::Nothing,
             lease: None,
+            is_numbered: false,
         }
     }
 
@@ -138,6 +144,13 @@ impl Plan {
     pub(super) fn lease(mut self, lease: &Arc<Lease>) -> Self {
         self.lease = Some(Arc::clone(lease));
         self
+    }
+
+    /// Ends this delivery of a message, and no other: the message may be out again when this
+    /// arrives late, or a second time.
+    pub(super) fn settles(mut self, message: impl ToString, deliveries: impl ToString) -> Self {
+        self.is_numbered = true;
+        self.header("message", message).header("deliveries", deliveries)
     }
 
     /// Appends the request.

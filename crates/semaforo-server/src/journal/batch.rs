@@ -96,6 +96,11 @@ impl Header {
     }
 }
 
+/// How many bytes of events a batch can have that takes at most so many bytes.
+pub(super) const fn most_events(bytes: usize) -> usize {
+    (bytes / ALIGNMENT * ALIGNMENT).saturating_sub(HEADER)
+}
+
 /// How many bytes a batch with so many bytes of events takes.
 pub(super) const fn size(events: usize) -> usize {
     (HEADER + events).next_multiple_of(ALIGNMENT)
@@ -126,6 +131,11 @@ pub(super) fn write(
     buffer.extend_from_slice(&header);
     buffer.extend_from_slice(events);
     buffer.resize(size(events.len()), 0);
+}
+
+/// The position of the batch at the beginning of `rest`, if there is one.
+pub(super) fn position_at(rest: &[u8], seal: Seal) -> Option<Position> {
+    Header::read(rest, seal).map(|header| header.position)
 }
 
 /// What stands at a place in a segment.

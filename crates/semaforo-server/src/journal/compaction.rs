@@ -11,13 +11,17 @@ use super::{
     worker::Cancelled,
 };
 
-/// What to fold: the snapshot `base`, if there is one, and the segments `first..=last` after it.
+/// What to fold: the snapshot `base`, if there is one, the segments `first..=last` after it, and the beginning of
+/// the one after them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) identity: u64,
     pub(super) base: Option<u64>,
     pub(super) first: u64,
     pub(super) last: u64,
+    /// So many bytes of the segment in use are folded, too; it is not removed. A snapshot that knows what was taken
+    /// lately is smaller.
+    pub(super) of_active: Option<u64>,
 }
 
 /// A finished snapshot.
@@ -50,7 +54,9 @@ pub(super) fn compact<D: Disk, F: Fold>(
         .inspect_err(|_| drop(disk.remove(&unfinished)))?;
     // What cannot be removed now, the next start removes.
     let old_segments = (job.first..=job.last).map(names::segment);
-    for old in job.base.map(names::snapshot).into_iter().chain(old_segments) {
+    // One that covers no more segments than the one before has its name, and has replaced it.
+    let base = job.base.filter(|base| *base != job.last).map(names::snapshot);
+    for old in base.into_iter().chain(old_segments) {
         let _ = disk.remove(&old);
     }
     let _ = disk.sync_directory();
@@ -58,7 +64,7 @@ pub(super) fn compact<D: Disk, F: Fold>(
         segment: job.last,
         position: covered.position,
         bytes,
-        segments: (job.last - job.first + 1) as usize,
+        segments: (job.first..=job.last).count(),
         took: started.elapsed(),
     })
 }
@@ -95,11 +101,16 @@ fn fold<D: Disk, F: Fold>(
         covered = Covered { position, time, ..covered };
     }
     let mut bytes = Vec::new();
-    for number in job.first..=job.last {
+    let active = job.of_active.map(|end| (job.last + 1, Some(end)));
+    for (number, end) in (job.first..=job.last).map(|number| (number, None)).chain(active) {
         let name = names::segment(number);
         disk.open(&name)
             .and_then(|file| segment::read_whole(&file, &mut bytes))
             .map_err(|error| OpenError::Io { doing: "read", file: disk.path(&name), error })?;
+        if let Some(end) = end {
+            // What is behind it is being written.
+            bytes.truncate(usize::try_from(end).unwrap_or(usize::MAX));
+        }
         let seal = Seal::new(job.identity, number);
         let walked = segment::walk(&bytes, seal, covered.position, |offset, header, events| {
             if cancelled.is_set() {
@@ -123,7 +134,7 @@ fn fold<D: Disk, F: Fold>(
                 ),
             });
         }
-        covered.position += walked.batches;
+        covered.position = walked.last.map_or(covered.position, |last| last.position);
         covered.time = covered.time.max(walked.time);
     }
     Ok((state, covered))

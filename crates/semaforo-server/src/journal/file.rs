@@ -13,7 +13,7 @@ use super::{
     Position, RealDisk, Recovered, batch,
     compaction::{self, Compacted, Job},
     recovery,
-    segment::{self, BODY, Segment},
+    segment::{self, BODY, Order, Segment},
     worker::{Panicked, Worker},
 };
 
@@ -28,8 +28,11 @@ const BUFFER_KEPT: usize = 1 << 20;
 pub struct Options {
     /// When batches are synced.
     pub durability: Durability,
-    /// How big a segment is, in bytes; the space of two of them is in use all the time.
+    /// How big a segment is, in bytes; the space of two of them is in use all the time. It should have place for
+    /// the largest batch: a segment that is made larger for one batch keeps its caller waiting.
     pub segment_size: usize,
+    /// How big a segment is at least, if there is no space for more.
+    pub least_segment: usize,
     /// A snapshot is made when the full segments have so many bytes, and at least as many as the last snapshot.
     pub snapshot_after: u64,
     /// Where segments are prepared and snapshots are made.
@@ -41,6 +44,7 @@ impl Default for Options {
         Self {
             durability: Durability::Always,
             segment_size: 16 << 20,
+            least_segment: 4 << 20,
             snapshot_after: 64 << 20,
             background: Background::Threads,
         }
@@ -51,7 +55,8 @@ impl Options {
     /// The size of a segment in whole blocks, with place for the heading and a batch.
     pub(super) fn corrected(self) -> Self {
         let segment_size = self.segment_size.clamp(2 * BODY, 1 << 30).next_multiple_of(BODY);
-        Self { segment_size, ..self }
+        let least_segment = self.least_segment.clamp(2 * BODY, segment_size);
+        Self { segment_size, least_segment, ..self }
     }
 }
 
@@ -64,9 +69,13 @@ enum Next<File> {
     Missing(Option<Instant>),
 }
 
-/// What to prepare: number and size.
-type Order = (u64, u64);
-type Prepared<D> = Result<io::Result<Segment<<D as Disk>::File>>, Panicked>;
+/// While there is no space, the next snapshot of everything is made so many times as long after the last one as that
+/// one took, and not sooner than after half a [`RETRY`].
+const REST: u32 = 4;
+
+/// A segment, and how much space there is besides, if that is known.
+type Made<D> = (Segment<<D as Disk>::File>, Option<u64>);
+type Prepared<D> = Result<io::Result<Made<D>>, Panicked>;
 
 /// What recovery hands over.
 pub(super) struct Parts<D: Disk> {
@@ -85,7 +94,7 @@ pub(super) struct Parts<D: Disk> {
 #[derive(Debug)]
 pub struct FileJournal<D: Disk = RealDisk> {
     // In this order: the threads end before the directory is unlocked.
-    preparer: Worker<Order, io::Result<Segment<D::File>>>,
+    preparer: Worker<Order, io::Result<Made<D>>>,
     compactor: Worker<Job, Result<Compacted, OpenError>>,
     options: Options,
     identity: u64,
@@ -103,6 +112,14 @@ pub struct FileJournal<D: Disk = RealDisk> {
     failed: bool,
     /// Whether the last attempt to prepare a segment failed.
     space_missing: bool,
+    /// When the last turn was.
+    now: Instant,
+    /// When the last snapshot of everything was begun.
+    began: Option<Instant>,
+    /// Not before this time the next one is.
+    rests_until: Option<Instant>,
+    /// The last snapshot of everything was made when this segment was in use, up to this byte.
+    compacted_up_to: Option<(u64, u64)>,
     notices: VecDeque<Notice>,
     _lock: D::Lock,
 }
@@ -133,7 +150,10 @@ impl<D: Disk> FileJournal<D> {
         let Parts { disk, lock, identity, active, next, sealed, snapshot, position } = parts;
         let on = Arc::clone(&disk);
         let preparer = Worker::new("journal-segments", options.background, |cancelled| {
-            move |(number, size)| segment::prepare(&*on, identity, number, size, &cancelled)
+            move |order| {
+                let segment = segment::prepare_within(&*on, identity, order, &cancelled)?;
+                Ok((segment, on.available()))
+            }
         })?;
         let on = disk;
         let compactor = Worker::new("journal-snapshot", options.background, |cancelled| {
@@ -154,6 +174,10 @@ impl<D: Disk> FileJournal<D> {
             unsynced_since: None,
             failed: false,
             space_missing: false,
+            now: Instant::now(),
+            began: None,
+            rests_until: None,
+            compacted_up_to: None,
             notices: VecDeque::new(),
             _lock: lock,
         };
@@ -172,15 +196,24 @@ impl<D: Disk> FileJournal<D> {
 
     fn prepare_next(&mut self) {
         self.next = Next::Preparing;
-        self.preparer.start((self.active.number + 1, self.options.segment_size as u64));
+        let number = self.active.number + 1;
+        let Options { segment_size, least_segment, .. } = self.options;
+        let (size, least) = (segment_size as u64, least_segment as u64);
+        self.preparer.start(Order { number, size, least });
     }
 
     fn prepared(&mut self, result: Prepared<D>) {
         let reason = match result {
-            Ok(Ok(segment)) => {
+            Ok(Ok((segment, available))) => {
                 self.next = Next::Ready(segment);
                 if mem::take(&mut self.space_missing) {
                     self.notices.push_back(Notice::SpaceFound);
+                }
+                // A snapshot needs space itself, and so it has to be made before there is none.
+                let snapshot = self.snapshot.map_or(0, |(_, bytes)| bytes);
+                let needed = 2 * self.options.segment_size as u64 + snapshot;
+                if available.is_some_and(|available| available < needed) {
+                    self.compact();
                 }
                 return;
             }
@@ -188,11 +221,11 @@ impl<D: Disk> FileJournal<D> {
             Err(panicked) => panicked.to_string(),
         };
         self.next = Next::Missing(None);
-        // Once is enough for the log, while it is tried again and again; and for a snapshot, which may make space.
+        // Once is enough for the log, while it is tried again and again.
         if !mem::replace(&mut self.space_missing, true) {
             self.notices.push_back(Notice::SpaceMissing { reason });
-            self.compact();
         }
+        self.compact_all();
     }
 
     /// Whether the next segment is there, or will be in a moment, and has place for such a batch.
@@ -204,7 +237,10 @@ impl<D: Disk> FileJournal<D> {
         }
         match &self.next {
             Next::Ready(next) if next.fits(events) => true,
-            Next::Ready(_) => self.prepare_larger(events),
+            Next::Ready(_) if segment::size_for(events, 0) > self.options.segment_size as u64 => {
+                self.prepare_larger(events)
+            }
+            Next::Ready(_) => false,
             Next::Preparing | Next::Missing(_) => false,
         }
     }
@@ -213,8 +249,8 @@ impl<D: Disk> FileJournal<D> {
     fn prepare_larger(&mut self, events: usize) -> bool {
         let size = segment::size_for(events, self.options.segment_size as u64);
         self.next = Next::Preparing;
-        self.preparer.start((self.active.number + 1, size));
-        if let Some(Ok(Ok(segment))) = self.preparer.wait() {
+        self.preparer.start(Order { number: self.active.number + 1, size, least: size });
+        if let Some(Ok(Ok((segment, _)))) = self.preparer.wait() {
             self.next = Next::Ready(segment);
             return true;
         }
@@ -260,8 +296,31 @@ impl<D: Disk> FileJournal<D> {
         };
         if !self.compactor.is_busy() {
             let base = self.snapshot.map(|(number, _)| number);
-            self.compactor.start(Job { identity: self.identity, base, first, last });
+            let job = Job { identity: self.identity, base, first, last, of_active: None };
+            self.compactor.start(job);
         }
+    }
+
+    /// Starts a snapshot of everything, the segment in use included, if something has been added there since the last
+    /// one: what was given back may make this one smaller, so that there is space for it.
+    fn compact_all(&mut self) {
+        let active = (self.active.number, self.active.end);
+        let rests = self.rests_until.is_some_and(|until| self.now < until);
+        if self.compactor.is_busy() || self.compacted_up_to == Some(active) || rests {
+            return;
+        }
+        // A snapshot must not have in it what the segment may still lose.
+        if self.sync().is_err() {
+            return;
+        }
+        self.compacted_up_to = Some(active);
+        self.began = Some(Instant::now());
+        let base = self.snapshot.map(|(number, _)| number);
+        let last = active.0 - 1;
+        let first = self.sealed.first().map_or(active.0, |&(number, _)| number);
+        let job =
+            Job { identity: self.identity, base, first, last, of_active: Some(self.active.end) };
+        self.compactor.start(job);
     }
 
     fn compacted(&mut self, result: Result<Result<Compacted, OpenError>, Panicked>) {
@@ -277,6 +336,9 @@ impl<D: Disk> FileJournal<D> {
             Ok(Err(error)) => Notice::SnapshotFailed { reason: error.to_string() },
             Err(panicked) => Notice::SnapshotFailed { reason: panicked.to_string() },
         };
+        if let Some(began) = self.began.take() {
+            self.rests_until = Some(self.now + (began.elapsed() * REST).max(RETRY / 2));
+        }
         self.notices.push_back(notice);
     }
 
@@ -347,7 +409,20 @@ impl<D: Disk> Journal for FileJournal<D> {
         self.active.fits(bytes) || (bytes <= MAXIMUM_BATCH && self.next_fits(bytes))
     }
 
+    fn space(&mut self, wanted: usize) -> usize {
+        if self.active.fits(wanted) || self.next_fits(wanted) {
+            return wanted;
+        }
+        let next = if let Next::Ready(next) = &self.next { next.space() } else { 0 };
+        self.active.space().max(next).min(wanted)
+    }
+
+    fn is_short_of_space(&self) -> bool {
+        self.space_missing
+    }
+
     fn turn(&mut self, now: Instant) -> io::Result<()> {
+        self.now = now;
         if let Durability::Interval(interval) = self.options.durability
             && self.synced < self.submitted
         {

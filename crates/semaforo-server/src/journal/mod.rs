@@ -137,6 +137,17 @@ pub trait Journal: Send {
     /// writes faster than its disk.
     fn has_room(&mut self, bytes: usize) -> bool;
 
+    /// How many bytes of events the next batch is sure to find space for, and not more than are wanted. May wait
+    /// as [`has_room`](Self::has_room) does.
+    fn space(&mut self, wanted: usize) -> usize {
+        if self.has_room(wanted) { wanted } else { 0 }
+    }
+
+    /// Whether the space that there is will not be followed by more.
+    fn is_short_of_space(&self) -> bool {
+        false
+    }
+
     /// To be called once per turn of the loop, after `submit`: syncs at intervals, takes up what the background
     /// has finished.
     fn turn(&mut self, now: Instant) -> io::Result<()> {
@@ -197,6 +208,14 @@ pub enum Notice {
         /// Why, and of which file.
         reason: String,
     },
+}
+
+impl Notice {
+    /// Whether a person should do something about it.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Self::SpaceMissing { .. } | Self::SnapshotFailed { .. })
+    }
 }
 
 impl fmt::Display for Notice {

@@ -260,6 +260,18 @@ impl<D: Disk, F: Fold> Recovery<'_, D, F> {
             unproven.extend_from_slice(tail);
         }
         if let Some(last) = &walked.last {
+            if last.position < self.position {
+                return Err(OpenError::Corrupt {
+                    file: self.disk.path(name),
+                    offset: walked.end as u64,
+                    found: format!(
+                        "batch {}: {}; it was synced before the snapshot was made that has batch {}",
+                        last.position + 1,
+                        walked.damage.as_deref().unwrap_or("nothing"),
+                        self.position
+                    ),
+                });
+            }
             self.position = last.position;
             self.report.clean = last.clean;
         }

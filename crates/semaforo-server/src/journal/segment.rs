@@ -33,6 +33,12 @@ pub(super) struct Segment<File> {
 }
 
 impl<File> Segment<File> {
+    /// How many bytes of events a batch can have here.
+    pub(super) fn space(&self) -> usize {
+        let bytes = usize::try_from(self.size.saturating_sub(self.end)).unwrap_or(usize::MAX);
+        batch::most_events(bytes).min(batch::MAXIMUM_BATCH)
+    }
+
     /// Whether a batch with so many bytes of events has its place.
     pub(super) fn fits(&self, events: usize) -> bool {
         events <= batch::MAXIMUM_BATCH && self.end + batch::size(events) as u64 <= self.size
@@ -44,6 +50,35 @@ impl<File> Segment<File> {
 pub(super) fn size_for(events: usize, usual: u64) -> u64 {
     let needed = (BODY + batch::size(events)) as u64;
     if needed <= usual { usual } else { needed.next_power_of_two() }
+}
+
+/// Makes an empty segment durably, or one that is half as large, and so on, if there is not enough space.
+pub(super) fn prepare_within<D: Disk>(
+    disk: &D,
+    identity: u64,
+    Order { number, mut size, least }: Order,
+    cancelled: &Cancelled,
+) -> io::Result<Segment<D::File>> {
+    loop {
+        match prepare(disk, identity, number, size, cancelled) {
+            Err(error) if is_space_missing(&error) && size / 2 >= least => size /= 2,
+            result => return result,
+        }
+    }
+}
+
+fn is_space_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A segment to prepare.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) number: u64,
+    /// How large it should be.
+    pub(super) size: u64,
+    /// How large it has to be.
+    pub(super) least: u64,
 }
 
 /// Makes an empty segment durably, in place of one with the same number if there is one.
@@ -128,24 +163,35 @@ pub(super) struct Walked {
     pub(super) damage: Option<String>,
 }
 
-/// Goes through the batches of a segment, of which `bytes` is the whole file. `position` is that of the last batch before.
-/// `each` gets a batch and where it begins.
+/// Goes through the batches of a segment, of which `bytes` is the whole file. `known` is the position up to which
+/// everything is known already: that is the last batch before, or one of this segment's own if a snapshot has some of
+/// them in it. `each` gets a batch that is not known, and where it begins.
 pub(super) fn walk<E>(
     bytes: &[u8],
     seal: Seal,
-    mut position: Position,
+    known: Position,
     mut each: impl FnMut(usize, &Header, &[u8]) -> Result<(), E>,
 ) -> Result<Walked, E> {
     let mut walked = Walked { end: BODY, ..Walked::default() };
+    let first = batch::position_at(bytes.get(BODY..).unwrap_or_default(), seal);
+    let mut position = first.filter(|first| (1..=known).contains(first)).map_or(known, |it| it - 1);
     loop {
         match batch::look(bytes.get(walked.end..).unwrap_or_default(), seal, position + 1) {
             Found::Batch(header, events) => {
-                each(walked.end, &header, events)?;
+                if header.position > known {
+                    each(walked.end, &header, events)?;
+                }
                 walked.end += header.size();
                 walked.batches += 1;
                 walked.time = walked.time.max(header.time);
                 walked.last = Some(header);
                 position += 1;
+            }
+            Found::End if position < known => {
+                let found =
+                    format!("nothing, although a snapshot has batch {known} of this segment");
+                walked.damage = Some(found);
+                return Ok(walked);
             }
             Found::End => return Ok(walked),
             Found::Damage(found) => {

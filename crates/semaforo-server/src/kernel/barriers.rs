@@ -8,7 +8,7 @@ use super::decide::{error, senseless};
 use super::event::Event;
 use super::state::{Barrier, Body, Object};
 use super::waits::Ask;
-use super::{Asker, Kernel, Kind, Output, Reply};
+use super::{Asker, Kernel, Kind, Output, Reply, SMALL};
 
 /// The most parties that a barrier can have.
 pub const MAX_PARTIES: u32 = 1 << 20;
@@ -37,6 +37,7 @@ impl Kernel {
         if let Some((barrier, place)) = there
             && !barrier.broken
             && barrier.parties != parties
+            && !self.is_postponed(place)
             && self.state.object(place).is_some_and(|object| object.waiting == 0)
         {
             // Those who waited were forgotten in a restart, and nobody has come since then.
@@ -44,7 +45,9 @@ impl Kernel {
             there = None;
         }
         match there {
-            Some((barrier, _)) if barrier.broken => broken(),
+            Some((barrier, place)) if barrier.broken || self.is_postponed(place) => {
+                Reply::Answer(broken())
+            }
             Some((barrier, _)) if barrier.parties != parties => {
                 let reason = format!("those who wait expect {} parties", barrier.parties);
                 error(Status::Conflict, reason)
@@ -109,22 +112,50 @@ impl Kernel {
     /// Somebody went away: all others learn that.
     pub(super) fn break_barrier(&mut self, place: u32, out: &mut Output) {
         let Some((Barrier { broken: false, .. }, _)) = self.barrier(place) else { return };
+        if !out.has_space(SMALL) {
+            // Until there is, it counts as broken.
+            return self.postpone(place, None, 0);
+        }
         if let Some(name) = self.state.object(place).map(|object| object.name.clone()) {
             self.emit(&Event::BarrierBroken { name: &name }, out);
         }
         self.turn_away(place, out);
     }
 
+    /// Tells the parties of a broken barrier, as long as there is room in the output.
     fn turn_away(&mut self, place: u32, out: &mut Output) {
         while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head()) {
-            let Reply::Answer(answer) = broken() else { unreachable!() };
-            self.complete(key, answer, out);
+            if out.is_full() {
+                return self.postpone(place, None, 0);
+            }
+            self.complete(key, broken(), out);
+        }
+        self.forget_postponed(place);
+    }
+
+    /// Whether a request is that of a party of a barrier that is broken, and was not told yet.
+    pub(super) fn is_of_broken_barrier(&self, key: u32) -> bool {
+        let wait = self.waits.get(key).filter(|wait| matches!(wait.ask, Ask::Arrive { .. }));
+        let barrier = wait.and_then(|wait| self.barrier(wait.place));
+        barrier.is_some_and(|(barrier, place)| barrier.broken || self.is_postponed(place))
+    }
+
+    /// Goes on with a barrier that could not be broken, or not for all of its parties.
+    pub(super) fn resume_barrier(&mut self, place: u32, out: &mut Output) {
+        match self.barrier(place) {
+            Some((Barrier { broken: true, .. }, _)) => self.turn_away(place, out),
+            Some(_) => self.break_barrier(place, out),
+            None => self.forget_postponed(place),
         }
     }
 
     pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
         if let Some(place) = self.state.find(Kind::Barrier, name) {
-            self.turn_away(place, out);
+            while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head())
+            {
+                self.complete(key, broken(), out);
+            }
+            self.forget_postponed(place);
             self.dissolve(place, out);
         }
         Reply::Answer(Answer::done())
@@ -135,6 +166,6 @@ fn arrived(generation: u64, index: u32) -> Answer {
     Answer::done().with(Header::Generation, generation).with(Header::Index, u64::from(index))
 }
 
-fn broken() -> Reply {
-    error(Status::Conflict, "the barrier is broken; RESET makes it usable again")
+pub(super) fn broken() -> Answer {
+    Answer::error(Status::Conflict, "the barrier is broken; RESET makes it usable again")
 }

@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::session::SessionId;
+use super::view::Selection;
 
 /// Milliseconds of the kernel's clock, which only grows.
 pub type Millis = u64;
@@ -76,14 +77,7 @@ pub enum Operation<'a> {
         verb: Verb<'a>,
     },
     /// What is there?
-    List {
-        /// Only this kind.
-        kind: Option<Kind>,
-        /// Only names that begin so.
-        prefix: &'a str,
-        /// At most so many.
-        limit: usize,
-    },
+    List(Selection<'a>),
 }
 
 /// What can be done with an object, depending on its kind.
@@ -165,11 +159,15 @@ pub enum Verb<'a> {
     Ack {
         /// Which.
         message: u64,
+        /// Which delivery of it; none: the one that there is.
+        deliveries: Option<u64>,
     },
     /// A message goes back.
     Return {
         /// Which.
         message: u64,
+        /// Which delivery of it; none: the one that there is.
+        deliveries: Option<u64>,
         /// How long until it can be taken again.
         delay: Millis,
     },

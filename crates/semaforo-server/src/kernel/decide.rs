@@ -7,9 +7,9 @@ use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, 
 use super::event::Event;
 use super::gate::Entry;
 use super::session::Owner;
-use super::state::Body;
+use super::state::{Body, Object};
 use super::view::View;
-use super::{Asker, Kernel, Kind, Output, Reply};
+use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd};
 
 /// How many requests of a session may be numbered and not acknowledged.
 pub const MAX_OUTSTANDING: u64 = 1024;
@@ -78,8 +78,10 @@ impl Kernel {
         out: &mut Output,
     ) -> Option<Reply> {
         let session = self.state.session(place)?;
+        // If there is no space for that, the session will say it again with its next request.
         if let Some(upto) = acked
             && upto > session.acked
+            && out.has_space(super::SMALL)
         {
             let bytes = session.kept_bytes(upto);
             self.bytes -= bytes;
@@ -121,7 +123,7 @@ impl Kernel {
             },
             Operation::Close => match asker.owner {
                 Owner::Session(place) => {
-                    self.end_session(place, asker.now, out);
+                    self.end_session(place, SessionEnd::Closed, asker.now, out);
                     Reply::Answer(Answer::done())
                 }
                 Owner::Connection(_) => senseless("which session? header session is missing"),
@@ -138,8 +140,8 @@ impl Kernel {
                 self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
                 Reply::Answer(Answer::done())
             }
-            Operation::List { kind, prefix, limit } => {
-                let view = View::List(self.list(kind, prefix, limit));
+            Operation::List(selection) => {
+                let view = View::List(self.list(selection));
                 Reply::Answer(Answer::done().containing(Content::View(Box::new(view))))
             }
             Operation::Object { kind, name, verb } => self.serve(asker, kind, name, verb, out),
@@ -235,9 +237,11 @@ impl Kernel {
                 self.transfer(asker, place, payload, priority, out)
             }
             (Kind::Queue, Verb::Take { manual }) => self.take(asker, place, manual, out),
-            (Kind::Queue, Verb::Ack { message }) => self.acknowledge(asker, place, message, out),
-            (Kind::Queue, Verb::Return { message, delay }) => {
-                self.give_back(asker, place, message, delay, out)
+            (Kind::Queue, Verb::Ack { message, deliveries }) => {
+                self.acknowledge(asker, place, message, deliveries, out)
+            }
+            (Kind::Queue, Verb::Return { message, deliveries, delay }) => {
+                self.give_back(asker, place, (message, deliveries), delay, out)
             }
             (kind, verb) => no_such_method(kind, verb),
         }
@@ -254,6 +258,9 @@ impl Kernel {
         if self.state.session_count() >= self.limits.sessions {
             let reason = format!("there are {} sessions already", self.limits.sessions);
             return Answer::error(Status::OverLimit, reason);
+        }
+        if let Some(refusal) = self.no_memory(0) {
+            return refusal;
         }
         if self.state.find_session(super::SessionId(id)).is_some() {
             return Answer::error(Status::Conflict, "a session of that id exists");
@@ -286,15 +293,18 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         let place = self.state.free_place(kind);
-        self.emit(&Event::Created { place, name, settings, next: 1 }, out);
+        // A queue of that name may have been deleted: its numbers are not used again.
+        let next = if kind == Kind::Queue { self.state.retired_numbers.max(1) } else { 1 };
+        self.emit(&Event::Created { place, name, settings, next }, out);
         Reply::Answer(Answer::done())
     }
 
     pub(super) fn no_more_objects(&self) -> Option<Answer> {
-        (self.state.object_count() >= self.limits.objects).then(|| {
+        if self.state.object_count() >= self.limits.objects {
             let reason = format!("there are {} objects already", self.limits.objects);
-            Answer::error(Status::OverLimit, reason)
-        })
+            return Some(Answer::error(Status::OverLimit, reason));
+        }
+        self.no_memory(0)
     }
 
     fn settings(&self, place: u32) -> Option<Settings> {
@@ -306,18 +316,14 @@ impl Kernel {
     }
 
     fn delete(&mut self, place: u32, out: &mut Output) -> Reply {
-        let waiting: Vec<_> = self
-            .waits
-            .iter()
-            .filter_map(|(key, wait)| (wait.place == place).then_some(key))
-            .collect();
-        for key in waiting {
+        while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
             let reason = "it was deleted while the request waited";
             self.complete(key, Answer::error(Status::NotFound, reason), out);
         }
         self.forget_postponed(place);
         if let Some(messages) = self.state.queue(place) {
             self.bytes -= messages.bytes();
+            self.messages -= messages.len();
             if let Some(due) = messages.alarm {
                 self.due.remove(&(due, place));
             }
@@ -335,7 +341,7 @@ fn changes(operation: &Operation<'_>) -> bool {
         | Operation::KeepAlive
         | Operation::Close
         | Operation::Cancel { .. }
-        | Operation::List { .. } => false,
+        | Operation::List(_) => false,
         Operation::Object { verb, .. } => !matches!(verb, Verb::Show | Verb::Check { .. }),
     }
 }

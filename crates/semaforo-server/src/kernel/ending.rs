@@ -3,13 +3,14 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::answer::{Answer, Status};
+use super::barriers::broken;
 use super::command::{ConnectionKey, Millis, Origin};
 use super::event::Event;
 use super::gate::Give;
 use super::session::{Belongings, Owner};
 use super::state::Body;
 use super::waits::{Ask, List, Wait};
-use super::{Asker, Kernel, Output, Reply, WaitKey};
+use super::{Asker, EndedSession, Kernel, Output, Reply, SessionEnd, WaitKey};
 
 impl Kernel {
     /// Ends a waiting request as if its time were up. Whether there was one.
@@ -29,6 +30,9 @@ impl Kernel {
         now: Millis,
         out: &mut Output,
     ) {
+        if self.was_let_through(key) {
+            return self.complete(key, Answer::done(), out);
+        }
         if let Some(place) = self.step_aside(key, answer, out) {
             self.pump(place, now, out);
         }
@@ -36,9 +40,11 @@ impl Kernel {
 
     /// Takes somebody out of the line. Says where: others may have been held up there.
     fn step_aside(&mut self, key: u32, answer: Option<Answer>, out: &mut Output) -> Option<u32> {
+        let is_broken = self.is_of_broken_barrier(key);
         let (wait, origin) = self.leave(key)?;
         if let (Some(origin), Some(answer)) = (origin, answer) {
-            out.answers.push((origin, answer));
+            // A party of a barrier that broke before only had not been told yet.
+            out.answer(origin, if is_broken { broken() } else { answer });
         }
         match wait.ask {
             Ask::Arrive { .. } => self.break_barrier(wait.place, out),
@@ -136,28 +142,36 @@ impl Kernel {
     /// Passes somebody over from now on. Says where: others may have been held up there. One whose answer is only that
     /// something has happened is not passed over: it can be told later.
     pub(super) fn fall_asleep(&mut self, key: u32) -> Option<u32> {
-        let wait = self.waits.get_mut(key)?;
+        let wait = self.waits.get(key)?;
         if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
             return None;
         }
+        if let Some(line) = self.state.line_of(wait) {
+            self.waits.unlink(line, List::Object, key);
+        }
+        let wait = self.waits.get_mut(key)?;
         wait.dormant = true;
-        let (place, lane) = (wait.place, usize::from(wait.lane));
-        if let Some(object) = self.state.object_mut(place) {
-            self.waits.unlink(&mut object.lines[lane], List::Object, key);
+        let place = wait.place;
+        if let Some(aside) = self.state.line_of(wait) {
+            self.waits.push(aside, List::Object, key);
         }
         Some(place)
     }
 
     /// Lets somebody stand in its place again, which is behind `after` if that one is given. Says where: it may be its turn.
     fn wake(&mut self, key: u32, after: Option<u32>) -> Option<u32> {
-        let wait = self.waits.get_mut(key)?;
+        let wait = self.waits.get(key)?;
         if !wait.dormant {
             return None;
         }
+        if let Some(aside) = self.state.line_of(wait) {
+            self.waits.unlink(aside, List::Object, key);
+        }
+        let wait = self.waits.get_mut(key)?;
         wait.dormant = false;
-        let (place, lane) = (wait.place, usize::from(wait.lane));
-        if let Some(object) = self.state.object_mut(place) {
-            self.waits.push_in_order(&mut object.lines[lane], List::Object, key, after);
+        let place = wait.place;
+        if let Some(line) = self.state.line_of(wait) {
+            self.waits.push_in_order(line, List::Object, key, after);
         }
         Some(place)
     }
@@ -186,7 +200,7 @@ impl Kernel {
     pub(super) fn reattach(&mut self, asker: &Asker, key: u32, out: &mut Output) -> Reply {
         if let Some(before) = self.waits.get(key).and_then(|wait| wait.origin) {
             let reason = "the same seq came again, and is answered there";
-            out.answers.push((before, Answer::error(Status::Conflict, reason)));
+            out.answer(before, Answer::error(Status::Conflict, reason));
         }
         self.attach(key, asker.origin);
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
@@ -200,7 +214,7 @@ impl Kernel {
             let waits = |wait: &&Wait| wait.origin == Some(asker.origin);
             let place = self.waits.get(key).filter(waits).map(|wait| wait.place);
             if let Some(place) = place
-                && !self.state.queue(place).is_some_and(|messages| messages.postponed)
+                && !self.is_postponed(place)
             {
                 self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
             }
@@ -209,7 +223,13 @@ impl Kernel {
     }
 
     /// A session is over.
-    pub(super) fn end_session(&mut self, place: u32, now: Millis, out: &mut Output) {
+    pub(super) fn end_session(
+        &mut self,
+        place: u32,
+        why: SessionEnd,
+        now: Millis,
+        out: &mut Output,
+    ) {
         let head = self.state.session(place).and_then(|session| session.waits.head());
         let mut left = Vec::new();
         for wait in self.waits.all(head, List::Session) {
@@ -218,6 +238,9 @@ impl Kernel {
         }
         self.pump_each(left, now, out);
         let Some(session) = self.state.session(place) else { return };
+        if out.tells {
+            out.ended.push(EndedSession { label: session.label.clone(), why });
+        }
         let places = self.places(&session.belongings);
         if let Some(check) = session.check {
             self.session_checks.remove(&(check, place));
@@ -233,7 +256,7 @@ impl Kernel {
     fn places(&self, belongings: &Belongings) -> Vec<(u32, Option<Give>)> {
         let mut places: Vec<(u32, Option<Give>)> = Vec::new();
         let mut known = HashMap::new();
-        for hold in belongings.holds().iter().filter_map(|fence| self.state.hold(*fence)) {
+        for hold in belongings.holds().into_iter().filter_map(|fence| self.state.hold(fence)) {
             let given = Some(Give::back(hold.wish));
             let place = *known.entry(hold.place).or_insert_with(|| {
                 places.push((hold.place, given));
@@ -244,7 +267,8 @@ impl Kernel {
                 places[place].1 = given;
             }
         }
-        let mut queues: Vec<_> = belongings.messages().iter().map(|(queue, _)| *queue).collect();
+        let mut queues: Vec<_> =
+            belongings.messages().into_iter().map(|(queue, _)| queue).collect();
         queues.dedup();
         places.extend(queues.into_iter().map(|queue| (queue, None)));
         places
@@ -261,13 +285,13 @@ impl Kernel {
 
     /// The server stops: nobody waits any more.
     pub fn stop(&mut self, out: &mut Output) {
-        let waiting: Vec<_> = self.waits.iter().map(|(key, _)| key).collect();
+        let waiting: Vec<_> = self.waits.keys().collect();
         for key in waiting {
             if let Some((_, Some(origin))) = self.leave(key) {
-                out.answers.push((origin, Answer::error(Status::Stopping, "shutting down")));
+                out.answer(origin, Answer::error(Status::Stopping, "shutting down"));
             }
         }
-        for place in std::mem::take(&mut self.postponed) {
+        while let Some((_, place)) = self.postponed.pop_first() {
             self.forget_postponed(place);
         }
     }

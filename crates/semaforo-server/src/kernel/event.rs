@@ -43,10 +43,13 @@ pub enum Event<'a> {
     Returned { place: u32, number: u64, due: Option<Millis> },
     /// A message that was out is done with.
     Acknowledged { place: u32, number: u64 },
-    /// A message in its place can be taken only then, and was taken so often.
+    /// A message in its place can be taken only then (0: always), and was taken so often.
     Delayed { place: u32, number: u64, priority: i32, due: Millis, deliveries: u32 },
-    /// No message below this number will be put in this queue any more.
+    /// After a restart no message of this queue will have a number below this one that has none
+    /// now.
     NumbersUsed { place: u32, below: u64 },
+    /// No message of a queue that is created will have a number below this one.
+    NumbersRetired { below: u64 },
     /// A session can ask for this answer again.
     OutcomeKept { session: u32, seq: u64, digest: u64, answer: Answer },
     /// A session knows all answers up to this one.
@@ -75,6 +78,7 @@ mod tag {
     pub(super) const OUTCOMES_ACKNOWLEDGED: u8 = 19;
     pub(super) const DELAYED: u8 = 20;
     pub(super) const NUMBERS_USED: u8 = 21;
+    pub(super) const NUMBERS_RETIRED: u8 = 22;
 }
 
 impl<'a> Event<'a> {
@@ -149,6 +153,7 @@ impl<'a> Event<'a> {
             Self::NumbersUsed { place, below } => {
                 numbers(out, tag::NUMBERS_USED, &[u64::from(*place), *below]);
             }
+            Self::NumbersRetired { below } => numbers(out, tag::NUMBERS_RETIRED, &[*below]),
             Self::OutcomeKept { session, seq, digest, answer } => {
                 numbers(out, tag::OUTCOME_KEPT, &[u64::from(*session), *seq]);
                 out.extend_from_slice(&digest.to_le_bytes());
@@ -237,6 +242,7 @@ impl<'a> Event<'a> {
             tag::NUMBERS_USED => {
                 Self::NumbersUsed { place: reader.small()?, below: reader.number()? }
             }
+            tag::NUMBERS_RETIRED => Self::NumbersRetired { below: reader.number()? },
             tag::OUTCOME_KEPT => Self::OutcomeKept {
                 session: reader.small()?,
                 seq: reader.number()?,

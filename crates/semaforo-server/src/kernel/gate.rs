@@ -161,6 +161,8 @@ impl Gate {
             (Rule::Semaphore { permits }, Entry::Hold(Wish::Permits(asked))) => {
                 Permits::new(permits, false).overtakes(self.word, asked)
             }
+            // All that wait will pass, too.
+            (Rule::Latch { .. } | Rule::Manual { .. }, Entry::Pass) => true,
             _ => false,
         }
     }

@@ -8,7 +8,7 @@ use super::decide::{error, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate, Give};
 use super::session::Owner;
-use super::state::{Body, Hold, Object};
+use super::state::{Body, Hold, Object, Postponed};
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
@@ -80,10 +80,13 @@ impl Kernel {
             let reason = format!("there are {} holds already", self.limits.holds);
             return error(Status::OverLimit, reason);
         }
+        if let Some(refusal) = self.no_memory(0) {
+            return Reply::Answer(refusal);
+        }
         if (first || gate.overtakes(entry)) && gate.admit(entry).is_some() {
             return Reply::Answer(self.admit(asker.owner, place, entry, out));
         }
-        if asker.is_impatient() {
+        if asker.is_impatient() && !self.is_postponed(place) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         let lane = gate.lane(entry);
@@ -119,23 +122,46 @@ impl Kernel {
         }
     }
 
-    /// Lets in those whose turn it is now.
+    /// Lets in the requests whose turn it is now, as long as there is room in the output; the others are
+    /// postponed, and all that come later stand behind them.
     pub(super) fn pump_gate(&mut self, place: u32, given: Option<Give>, out: &mut Output) {
+        let is_open = self.gate(place).is_some_and(|gate| gate.admit(Entry::Pass).is_some());
+        let (given, upto) = match self.state.object(place).and_then(|object| object.postponed) {
+            // What was given back earlier comes first: the end of a write lets in all readers that waited then.
+            Some(Postponed { given: Some(earlier), upto, .. }) => (Some(earlier), upto),
+            Some(Postponed { given: None, upto, .. }) if !is_open => (given, upto),
+            _ => (given, self.waits.last_ticket()),
+        };
         while let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(place) {
             let waiting = Lanes::from_bits(
                 u8::from(!lines[0].is_empty()) | u8::from(!lines[1].is_empty()) << 1,
             );
-            let lane = gate.next_lane(given, waiting);
+            let waited = lines[0].head().and_then(|key| self.waits.ticket(key)) <= Some(upto);
+            let lane = gate.next_lane(given.filter(|_| waited), waiting);
             let Some(key) = lines[lane].head() else { break };
             let Some(wait) = self.waits.get(key) else { break };
             let Ask::Enter(entry) = wait.ask else { break };
-            if gate.admit(entry).is_none() {
+            if gate.admit(entry).is_none() && !self.was_let_through(key) {
                 break;
+            }
+            if out.is_full_for(wait, 0) {
+                return self.postpone(place, given, upto);
             }
             let answer = self.admit(wait.owner, place, entry, out);
             self.complete(key, answer, out);
         }
+        self.forget_postponed(place);
         self.state.vanish(place);
+    }
+
+    /// Whether a request that waits at a latch or an event was let through, and only its answer was postponed: the
+    /// latch or event may have been reset since then.
+    pub(super) fn was_let_through(&self, key: u32) -> bool {
+        let Some(wait) = self.waits.get(key).filter(|wait| !wait.dormant) else { return false };
+        let Some(object) = self.state.object(wait.place) else { return false };
+        matches!(wait.ask, Ask::Enter(Entry::Pass))
+            && matches!(&object.body, Body::Gate(gate) if !gate.passing_changes())
+            && object.postponed.is_some_and(|earlier| wait.ticket() <= earlier.upto)
     }
 
     /// The hold that is meant, if it is the asker's.
@@ -149,7 +175,7 @@ impl Kernel {
             return mine(fence).ok_or_else(gone);
         }
         let belongings = self.state.belongings(asker.owner).ok_or_else(gone)?;
-        let mut all = belongings.holds().iter().filter_map(|fence| mine(*fence));
+        let mut all = belongings.holds_of(place).filter_map(mine);
         match (all.next(), all.next()) {
             (Some(hold), None) => Ok(hold),
             (None, _) => Err(gone()),

@@ -21,30 +21,23 @@ pub(super) struct Message {
     pub(super) priority: i32,
     /// When it can be taken; 0: always could.
     pub(super) due: Millis,
-    /// How often it was taken by named sessions.
+    /// How often it was taken. What is on its way to a taker that may be lost does not count.
     pub(super) deliveries: u32,
-    /// How often it was lent to connections since the server started. Not journaled.
-    pub(super) lent: u32,
     pub(super) payload: Arc<[u8]>,
     /// The waiting request of who transfers it. Such a message is not journaled.
     pub(super) sender: Option<u32>,
-}
-
-impl Message {
-    /// How often it was taken.
-    pub(super) fn takes(&self) -> u32 {
-        self.deliveries.saturating_add(self.lent)
-    }
 }
 
 /// The messages of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
     pub(super) capacity: u64,
-    /// Above the numbers of all messages that the journal has known.
+    /// Numbers below this are used, or reserved: after a restart they are not given out again.
     pub(super) next: u64,
-    /// Above the numbers of all messages, also of those that were only transferred. Not journaled.
+    /// Above the numbers of all messages in this life of the server. Not journaled.
     beyond: u64,
+    /// Above the numbers of all messages that were put here. Not journaled.
+    above: u64,
     /// What can be taken: by priority, then by number.
     ready: BTreeMap<i32, VecDeque<Message>>,
     ready_count: usize,
@@ -57,8 +50,6 @@ pub(super) struct Messages {
     bytes: u64,
     /// When the kernel will look for messages that are due. Not journaled.
     pub(super) alarm: Option<Millis>,
-    /// Somebody could be let through, but there was no room. Not journaled.
-    pub(super) postponed: bool,
 }
 
 impl Messages {
@@ -67,6 +58,7 @@ impl Messages {
             capacity,
             next,
             beyond: next,
+            above: 0,
             ready: BTreeMap::new(),
             ready_count: 0,
             delayed: BTreeMap::new(),
@@ -74,7 +66,6 @@ impl Messages {
             out: HashMap::new(),
             bytes: 0,
             alarm: None,
-            postponed: false,
         }
     }
 
@@ -84,7 +75,12 @@ impl Messages {
 
     /// The number that the next message gets.
     pub(super) fn next_number(&self) -> u64 {
-        self.beyond.max(self.next)
+        self.beyond
+    }
+
+    /// A life of the server begins: what the one before had reserved counts as used.
+    pub(super) fn begin(&mut self) {
+        self.beyond = self.beyond.max(self.next);
     }
 
     pub(super) fn ready(&self) -> usize {
@@ -113,13 +109,18 @@ impl Messages {
             self.next = self.next.max(message.number + 1);
         }
         self.beyond = self.beyond.max(message.number + 1);
+        self.above = self.above.max(message.number + 1);
         self.bytes += message.payload.len() as u64;
         self.place(message);
     }
 
-    /// Whether a message of that number is here, in its place or out.
-    pub(super) fn contains(&self, number: u64, priority: i32) -> bool {
-        let ready = self.ready.get(&priority).is_some_and(|lane| {
+    /// Whether a message of that number is here, in its place or out, whatever its priority.
+    pub(super) fn contains(&self, number: u64) -> bool {
+        if number >= self.above {
+            // As good as always: messages come in the order of their numbers.
+            return false;
+        }
+        let ready = self.ready.values().any(|lane| {
             lane.back().is_some_and(|last| last.number >= number)
                 && lane.binary_search_by_key(&number, |message| message.number).is_ok()
         });
@@ -199,9 +200,10 @@ impl Messages {
             return None;
         }
         let mut message = self.remove(number, priority)?;
-        match owner {
-            Owner::Connection(_) => message.lent = message.lent.saturating_add(1),
-            Owner::Session(_) => message.deliveries = message.deliveries.saturating_add(1),
+        // A connection's delivery of a journaled message was counted before, by an event of its
+        // own.
+        if matches!(owner, Owner::Session(_)) || message.sender.is_some() {
+            message.deliveries = message.deliveries.saturating_add(1);
         }
         self.bytes += message.payload.len() as u64;
         self.out.insert(number, (message, owner));
@@ -214,6 +216,11 @@ impl Messages {
 
     pub(super) fn borrower(&self, number: u64) -> Option<Owner> {
         self.out.get(&number).map(|(_, owner)| *owner)
+    }
+
+    /// The numbers of all messages that are out, and to whom.
+    pub(super) fn borrowers(&self) -> impl Iterator<Item = (u64, Owner)> {
+        self.out.iter().map(|(number, (_, owner))| (*number, *owner))
     }
 
     /// Ends a loan: the message is gone.
@@ -315,7 +322,7 @@ mod tests {
 
     fn message(number: u64, priority: i32, due: Millis) -> Message {
         let payload = Arc::from(vec![0; number as usize % 5]);
-        Message { number, priority, due, deliveries: 0, lent: 0, payload, sender: None }
+        Message { number, priority, due, deliveries: 0, payload, sender: None }
     }
 
     proptest! {
@@ -387,8 +394,8 @@ mod tests {
                 let numbers = numbers.chain(delayed.iter().map(|(_, _, number)| *number));
                 prop_assert_eq!(messages.bytes(), numbers.map(|number| number % 5).sum::<u64>());
                 let all: Vec<_> = ready.iter().chain(&out).copied().collect();
-                for (priority, number) in all {
-                    prop_assert!(messages.contains(number, priority));
+                for (_, number) in all {
+                    prop_assert!(messages.contains(number));
                 }
             }
         }

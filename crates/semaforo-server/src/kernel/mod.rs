@@ -19,7 +19,10 @@ mod event;
 mod gate;
 mod gates;
 mod kind;
+mod memory;
 mod messages;
+mod ordered;
+mod postponing;
 mod queues;
 mod session;
 mod slots;
@@ -37,9 +40,11 @@ pub use kind::Kind;
 pub use session::{NotASession, SessionId};
 pub use slots::MOST_PLACES;
 pub use state::State;
-pub use view::{Census, Details, Entry, Holder, ObjectView, View, Who};
+pub use view::{
+    Census, Details, Entry, Holder, Listing, MAX_LIST_BYTES, ObjectView, Selection, View, Who,
+};
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use session::Owner;
 use waits::{Ask, List, Wait, Waits};
@@ -49,6 +54,14 @@ const FENCE_BLOCK: u64 = 1 << 14;
 
 /// Fences stay below this, so that every JSON reader can represent them.
 pub const MAX_FENCE: u64 = 1 << 53;
+
+/// What an answer to a waiting request counts towards the room of an [output](Output), beside its message: so
+/// that the time that goes by is bounded, too.
+pub const ANSWER: usize = 64;
+
+/// More bytes than what one waiting request, or one session, adds to the journal when it ends, without messages:
+/// a grant with a name, a block of fences, an outcome that is kept.
+const SMALL: usize = 1024;
 
 /// How much there may be of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +79,8 @@ pub struct Limits {
     /// Bytes of messages: in all queues, waiting for space there, and kept with answers; and once more so many that are kept
     /// although they are in a queue as well.
     pub bytes: u64,
+    /// Bytes of memory that everything together needs, roughly.
+    pub memory: u64,
 }
 
 impl Default for Limits {
@@ -77,6 +92,7 @@ impl Default for Limits {
             waits: 1_000_000,
             messages: 10_000_000,
             bytes: 4 << 30,
+            memory: 4 << 30,
         }
     }
 }
@@ -91,13 +107,22 @@ pub struct Output {
     /// Among the events is one that has to be durable before any answer leaves, whatever the
     /// durability: fences are never given out twice.
     pub urgent: bool,
+    /// The sessions that have ended, if [they are to be told](Self::tells).
+    pub ended: Vec<EndedSession>,
+    /// Whether it is to be told which sessions have ended.
+    pub tells: bool,
     /// Nobody reads the events: there is no journal.
     pub unrecorded: bool,
-    /// So many bytes of events and of messages handed over may be added by those who are let through: the rest is
+    /// So many bytes of events and of answers may be added by requests that are let through: the rest is
     /// [postponed](Kernel::has_postponed). The last of them may go beyond it.
     pub room: usize,
-    /// How many bytes the messages among the answers have.
+    /// What the answers cost, in bytes: the messages among them, and a little for each.
     pub handed: usize,
+    /// When they cost so much, a [tick](Kernel::tick) has done enough: what else is due follows with the next one.
+    pub most_handed: usize,
+    /// The journal has space for so many bytes of events, and for no more: what does not fit is postponed, and
+    /// nothing goes beyond it.
+    pub space: usize,
     /// The journal has no space for messages: only those are let through who [add none](Kernel::has_heavy_waits), the others
     /// are postponed.
     pub is_starved: bool,
@@ -109,24 +134,64 @@ impl Default for Output {
             events: Vec::new(),
             answers: Vec::new(),
             urgent: false,
+            ended: Vec::new(),
+            tells: false,
             unrecorded: false,
             room: usize::MAX,
             handed: 0,
+            most_handed: usize::MAX,
+            space: usize::MAX,
             is_starved: false,
         }
     }
 }
 
 impl Output {
+    /// Answers a request that had been waiting.
+    fn answer(&mut self, origin: Origin, answer: Answer) {
+        self.handed += ANSWER + answer.payload().map_or(0, <[u8]>::len);
+        self.answers.push((origin, answer));
+    }
+
+    /// The rest is for the next tick.
+    fn is_busy(&self) -> bool {
+        self.handed >= self.most_handed
+    }
+
     /// Nobody else may be let through.
     fn is_full(&self) -> bool {
         self.events.len().saturating_add(self.handed) >= self.room
     }
 
-    /// This one may not be let through.
-    fn is_full_for(&self, wait: &Wait) -> bool {
-        self.is_full() || (self.is_starved && wait.is_heavy())
+    /// This one may not be let through, with a message of so many bytes.
+    fn is_full_for(&self, wait: &Wait, message: usize) -> bool {
+        self.is_full()
+            || (self.is_starved && wait.is_heavy())
+            || !self.has_space(message.saturating_add(SMALL))
     }
+
+    /// The journal has space for so many bytes of events more.
+    fn has_space(&self, bytes: usize) -> bool {
+        self.events.len().saturating_add(bytes) <= self.space
+    }
+}
+
+/// A session that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// What people know of it.
+    pub label: Box<str>,
+    /// Why it has ended.
+    pub why: SessionEnd,
+}
+
+/// Why a session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// Its client wanted it.
+    Closed,
+    /// Nothing was heard of it for its time to live.
+    Expired,
 }
 
 /// How a command was received.
@@ -156,8 +221,14 @@ pub struct Kernel {
     session_checks: BTreeSet<(Millis, u32)>,
     /// When the next message of each queue is due.
     due: BTreeSet<(Millis, u32)>,
-    /// Queues where somebody could be let through, but there was no room, in the order of their turns.
-    postponed: VecDeque<u32>,
+    /// The places of objects where requests could be let through, but there was no room, in the order of
+    /// their turns.
+    postponed: BTreeMap<u64, u32>,
+    /// How often that has happened.
+    postponements: u64,
+    /// How many messages all queues have.
+    messages: usize,
+    /// How many bytes these have, with what waits for space there and what is kept with answers.
     bytes: u64,
     /// How many of these bytes are kept with answers.
     kept: u64,
@@ -197,7 +268,9 @@ impl Kernel {
             next_fence,
             session_checks: BTreeSet::new(),
             due: BTreeSet::new(),
-            postponed: VecDeque::new(),
+            postponed: BTreeMap::new(),
+            postponements: 0,
+            messages: 0,
             bytes: 0,
             kept: 0,
             heavy: 0,
@@ -209,8 +282,10 @@ impl Kernel {
         let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
         for place in queues {
             if let Ok(messages) = kernel.state.queue_mut(place) {
+                messages.begin();
                 messages.promote(now);
                 kernel.bytes += messages.bytes();
+                kernel.messages += messages.len();
                 kernel.schedule(place);
             }
         }
@@ -249,12 +324,6 @@ impl Kernel {
         }
     }
 
-    /// Whether there was no [room](Output::room) to let all through who could be: [`tick`](Self::tick) goes on with them.
-    #[must_use]
-    pub fn has_postponed(&self) -> bool {
-        !self.postponed.is_empty()
-    }
-
     /// Whether somebody waits whom to let through adds a message to the journal: who puts one, and who takes one that is
     /// kept with the answer.
     #[must_use]
@@ -271,26 +340,35 @@ impl Kernel {
         [waits, sessions, due].into_iter().flatten().min()
     }
 
-    /// Goes on with what was postponed, and lets pass what is due: delayed messages, time limits, sessions.
+    /// Goes on with what was postponed, and lets pass what is due: delayed messages, time limits, sessions. Not
+    /// much more [at once](Output::most_handed) than is quickly done: the rest stays due.
     pub fn tick(&mut self, now: Millis, out: &mut Output) {
         self.resume_postponed(now, out);
         while let Some((due, place)) = self.due.first().copied()
             && due <= now
+            && !out.is_busy()
+            && out.has_space(SMALL)
         {
             self.due.pop_first();
             self.promote(place, now, out);
         }
         while let Some((deadline, key)) = self.waits.next_deadline()
             && deadline <= now
+            && !out.is_busy()
+            && out.has_space(SMALL)
         {
             self.withdraw(key, Some(Answer::plain(Status::TimedOut)), now, out);
         }
         while let Some((check, place)) = self.session_checks.first().copied()
             && check <= now
+            && !out.is_busy()
+            && out.has_space(SMALL)
         {
             self.session_checks.pop_first();
             match self.state.session(place).map(|session| session.deadline) {
-                Some(deadline) if deadline <= now => self.end_session(place, now, out),
+                Some(deadline) if deadline <= now => {
+                    self.end_session(place, SessionEnd::Expired, now, out);
+                }
                 _ => self.check_later(place),
             }
         }
@@ -318,11 +396,23 @@ impl Kernel {
         fence
     }
 
+    /// The lowest fence that was not given out.
+    #[must_use]
+    pub fn next_fence(&self) -> u64 {
+        self.next_fence
+    }
+
+    /// No fence will be below this one.
+    pub fn skip_fences(&mut self, below: u64) {
+        self.next_fence = self.next_fence.max(below);
+    }
+
     fn no_more_waits(&self) -> Option<Answer> {
-        (self.waits.len() >= self.limits.waits).then(|| {
+        if self.waits.len() >= self.limits.waits {
             let reason = format!("more than {} requests would wait", self.limits.waits);
-            Answer::error(Status::OverLimit, reason)
-        })
+            return Some(Answer::error(Status::OverLimit, reason));
+        }
+        self.no_memory(0)
     }
 
     /// Somebody has to wait.
@@ -330,7 +420,6 @@ impl Kernel {
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
         }
-        let in_line = !matches!(ask, Ask::Transfer { .. });
         let mut wait = Wait::new(place, lane, ask, asker.owner);
         wait.retry = asker.retry;
         self.heavy += usize::from(wait.is_heavy());
@@ -340,9 +429,9 @@ impl Kernel {
         }
         if let Some(object) = self.state.object_mut(place) {
             object.waiting += 1;
-            if in_line {
-                self.waits.push(&mut object.lines[lane], List::Object, key);
-            }
+        }
+        if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
+            self.waits.push(line, List::Object, key);
         }
         self.attach(key, asker.origin);
         if let Owner::Session(place) = asker.owner
@@ -384,13 +473,12 @@ impl Kernel {
     fn leave(&mut self, key: u32) -> Option<(Wait, Option<Origin>)> {
         let origin = self.waits.get(key)?.origin;
         self.detach(key);
-        let Wait { place, lane, dormant, owner, retry, .. } = *self.waits.get(key)?;
-        let in_line = !dormant && !matches!(self.waits.get(key)?.ask, Ask::Transfer { .. });
+        let Wait { place, owner, retry, .. } = *self.waits.get(key)?;
         if let Some(object) = self.state.object_mut(place) {
             object.waiting -= 1;
-            if in_line {
-                self.waits.unlink(&mut object.lines[usize::from(lane)], List::Object, key);
-            }
+        }
+        if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
+            self.waits.unlink(line, List::Object, key);
         }
         if let Owner::Session(place) = owner
             && let Some(session) = self.state.session_mut(place)
@@ -413,8 +501,7 @@ impl Kernel {
         let Some((wait, origin)) = self.leave(key) else { return };
         self.keep(wait.owner, wait.retry, &answer, out);
         if let Some(origin) = origin {
-            out.handed += answer.payload().map_or(0, <[u8]>::len);
-            out.answers.push((origin, answer));
+            out.answer(origin, answer);
         }
     }
 

@@ -6,7 +6,7 @@ use super::answer::{Answer, Content, Header, Parcel, Status};
 use super::command::Millis;
 use super::decide::error;
 use super::event::Event;
-use super::messages::{Message, Messages};
+use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::Owner;
 use super::state::{Body, Object};
 use super::waits::Ask;
@@ -16,6 +16,9 @@ use super::{Asker, Kernel, Output, Reply};
 const TAKERS: usize = 0;
 /// Those who wait for space wait in this one.
 const PUTTERS: usize = 1;
+
+/// How many numbers of messages are reserved at a time, for each queue.
+const NUMBER_BLOCK: u64 = 1 << 14;
 
 impl Kernel {
     pub(super) fn put(
@@ -35,7 +38,7 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if messages.is_full() || !lines[PUTTERS].is_empty() {
-            if asker.is_impatient() && !messages.postponed {
+            if asker.is_impatient() && !self.is_postponed(place) {
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
             let ask = Ask::Put { payload: Arc::from(payload), priority, delay };
@@ -59,7 +62,7 @@ impl Kernel {
             let reason = format!("the queue has {} messages", self.limits.messages);
             return Some(Answer::error(Status::NoSpace, reason));
         }
-        None
+        self.no_memory(payload.len() as u64)
     }
 
     /// A message is the queue's from now on.
@@ -72,12 +75,27 @@ impl Kernel {
         now: Millis,
         out: &mut Output,
     ) -> u64 {
-        let number = self.state.queue(place).map_or(0, Messages::next_number);
+        let number = self.number(place, out);
         let due = if delay == 0 { 0 } else { now.saturating_add(delay) };
         self.emit(&Event::Put { place, number, priority, due, deliveries: 0, payload }, out);
         self.bytes += payload.len() as u64;
+        self.messages += 1;
         if due != 0 {
             self.schedule(place);
+        }
+        number
+    }
+
+    /// The number of the next message. Like a fence it is given out only after it was reserved for
+    /// good: it will not be given to another after a restart, whether the journal knows this
+    /// message or not.
+    fn number(&mut self, place: u32, out: &mut Output) -> u64 {
+        let Some(messages) = self.state.queue(place) else { return 0 };
+        let (number, reserved) = (messages.next_number(), messages.next);
+        if number >= reserved {
+            let below = number.saturating_add(NUMBER_BLOCK).min(MAX_NUMBER);
+            self.emit(&Event::NumbersUsed { place, below }, out);
+            out.urgent = true;
         }
         number
     }
@@ -115,7 +133,10 @@ impl Kernel {
         if asker.is_impatient() && lines[TAKERS].is_empty() {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
-        let number = messages.next_number();
+        if let Some(refusal) = self.no_more_waits() {
+            return Reply::Answer(refusal);
+        }
+        let number = self.number(place, out);
         let reply = self.wait(asker, place, PUTTERS, Ask::Transfer { number, priority });
         let Reply::Waits(key) = reply else { return reply };
         let message = Message {
@@ -123,11 +144,11 @@ impl Kernel {
             priority,
             due: 0,
             deliveries: 0,
-            lent: 0,
             payload: Arc::from(payload),
             sender: Some(key.0),
         };
         self.bytes += payload.len() as u64;
+        self.messages += 1;
         if let Ok(messages) = self.state.queue_mut(place) {
             messages.insert(message);
         }
@@ -162,7 +183,7 @@ impl Kernel {
             }
             return Reply::Answer(answer);
         }
-        if asker.is_impatient() && !messages.postponed {
+        if asker.is_impatient() && !self.is_postponed(place) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         self.wait(asker, place, TAKERS, Ask::Take { manual })
@@ -202,29 +223,28 @@ impl Kernel {
         };
         let (number, priority, sender) = (message.number, message.priority, message.sender);
         let payload = Arc::clone(&message.payload);
-        let takes = message.takes();
+        let deliveries = message.deliveries;
         let answer = Answer::done()
             .with(Header::Message, number)
-            .with(Header::Deliveries, u64::from(takes) + 1);
+            .with(Header::Deliveries, u64::from(deliveries) + 1);
         if manual {
-            match owner {
-                Owner::Session(session) if sender.is_none() => {
+            match (owner, sender) {
+                (Owner::Session(session), None) => {
                     self.emit(&Event::Taken { place, number, priority, by: Some(session) }, out);
                 }
-                _ => {
-                    // The session may still speak of the message when the server has been restarted.
-                    let below = number + 1;
-                    let known = self.state.queue(place).is_some_and(|all| all.next >= below);
-                    if matches!(owner, Owner::Session(_)) && !known {
-                        self.emit(&Event::NumbersUsed { place, below }, out);
-                    }
-                    let lent = self.state.lend(place, number, priority, owner);
-                    debug_assert_eq!(lent, Ok(()));
+                (_, Some(_)) => self.lend(place, number, priority, owner),
+                (Owner::Connection(_), None) => {
+                    // For the journal it stays in its place, but that it was taken once more is not
+                    // forgotten.
+                    let (due, deliveries) = (0, deliveries.saturating_add(1));
+                    self.emit(&Event::Delayed { place, number, priority, due, deliveries }, out);
+                    self.lend(place, number, priority, owner);
                 }
             }
             return answer.containing(Content::Message(payload));
         }
         self.bytes -= payload.len() as u64;
+        self.messages -= 1;
         match sender {
             None => self.emit(&Event::Taken { place, number, priority, by: None }, out),
             Some(sender) => {
@@ -237,7 +257,6 @@ impl Kernel {
         if kept {
             return answer.containing(Content::Message(payload));
         }
-        let deliveries = takes;
         answer.containing(Content::Fragile(Parcel {
             object: place,
             incarnation,
@@ -246,6 +265,12 @@ impl Kernel {
             deliveries,
             payload,
         }))
+    }
+
+    /// Gives a message to a borrower whom the journal does not know.
+    fn lend(&mut self, place: u32, number: u64, priority: i32, owner: Owner) {
+        let lent = self.state.lend(place, number, priority, owner);
+        debug_assert_eq!(lent, Ok(()));
     }
 
     /// Brings messages and takers together, and lets in messages for which there is space now, as long as there is room in the
@@ -258,8 +283,15 @@ impl Kernel {
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
             let Some(key) = taker.or(putter) else { break };
             let Some(wait) = self.waits.get(key) else { break };
-            if out.is_full_for(wait) {
-                return self.postpone(place);
+            let message = match &wait.ask {
+                Ask::Put { payload, .. } => payload.len(),
+                Ask::Take { .. } if wait.retry.is_some() => {
+                    messages.first().map_or(0, |first| first.payload.len())
+                }
+                _ => 0,
+            };
+            if out.is_full_for(wait, message) {
+                return self.postpone(place, None, 0);
             }
             let answer = match &wait.ask {
                 Ask::Take { manual } => {
@@ -281,45 +313,29 @@ impl Kernel {
         self.forget_postponed(place);
     }
 
-    fn postpone(&mut self, place: u32) {
-        if let Ok(messages) = self.state.queue_mut(place)
-            && !std::mem::replace(&mut messages.postponed, true)
-        {
-            self.postponed.push_back(place);
-        }
-    }
-
-    /// Nobody is postponed there any more.
-    pub(super) fn forget_postponed(&mut self, place: u32) {
-        if let Ok(messages) = self.state.queue_mut(place)
-            && std::mem::take(&mut messages.postponed)
-        {
-            self.postponed.retain(|other| *other != place);
-        }
-    }
-
-    /// Goes on with all queues that were postponed, by turns.
-    pub(super) fn resume_postponed(&mut self, now: Millis, out: &mut Output) {
-        for _ in 0..self.postponed.len() {
-            if out.is_full() {
-                return;
-            }
-            let Some(place) = self.postponed.pop_front() else { return };
-            if let Ok(messages) = self.state.queue_mut(place) {
-                messages.postponed = false;
-            }
-            self.pump_queue(place, now, out);
-        }
-    }
-
-    /// A message that is out to the asker.
-    fn loan(&self, asker: &Asker, place: u32, number: u64) -> Result<&Message, Reply> {
+    /// A message that is out to the asker, by the delivery that is meant: one that has come back
+    /// may be out again.
+    fn loan(
+        &self,
+        asker: &Asker,
+        place: u32,
+        number: u64,
+        meant: Option<u64>,
+    ) -> Result<&Message, Reply> {
         let mine = self.state.belongings(asker.owner);
         let mine = mine.is_some_and(|belongings| belongings.has_message(place, number));
         let message = self.state.queue(place).and_then(|messages| messages.lent(number));
-        message.filter(|_| mine).ok_or_else(|| {
+        let message = message.filter(|_| mine).ok_or_else(|| {
             error(Status::Gone, format!("message {number} is not out to this session (any more)"))
-        })
+        })?;
+        match meant {
+            Some(meant) if meant != u64::from(message.deliveries) => {
+                let there = message.deliveries;
+                let reason = format!("message {number} is out with delivery {there}, not {meant}");
+                Err(error(Status::Gone, reason))
+            }
+            _ => Ok(message),
+        }
     }
 
     pub(super) fn acknowledge(
@@ -327,9 +343,10 @@ impl Kernel {
         asker: &Asker,
         place: u32,
         number: u64,
+        meant: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (sender, priority) = match self.loan(asker, place, number) {
+        let (sender, priority) = match self.loan(asker, place, number, meant) {
             Ok(message) => (message.sender, message.priority),
             Err(reply) => return reply,
         };
@@ -346,6 +363,7 @@ impl Kernel {
             }
         }
         self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        self.messages -= 1;
         self.pump_queue(place, asker.now, out);
         Reply::Answer(Answer::done())
     }
@@ -363,12 +381,12 @@ impl Kernel {
         &mut self,
         asker: &Asker,
         place: u32,
-        number: u64,
+        (number, meant): (u64, Option<u64>),
         delay: Millis,
         out: &mut Output,
     ) -> Reply {
-        let (priority, deliveries, sender) = match self.loan(asker, place, number) {
-            Ok(message) => (message.priority, message.takes(), message.sender),
+        let (priority, deliveries, sender) = match self.loan(asker, place, number, meant) {
+            Ok(message) => (message.priority, message.deliveries, message.sender),
             Err(reply) => return reply,
         };
         let due = (delay != 0).then(|| asker.now.saturating_add(delay));
@@ -398,10 +416,11 @@ impl Kernel {
             *parcel;
         let there = self.state.object(place);
         let same = there.is_some_and(|object| object.incarnation == incarnation);
-        if same && self.state.queue(place).is_some_and(|all| !all.contains(number, priority)) {
+        if same && self.state.queue(place).is_some_and(|all| !all.contains(number)) {
             let due = 0;
             self.emit(&Event::Put { place, number, priority, due, deliveries, payload }, out);
             self.bytes += payload.len() as u64;
+            self.messages += 1;
             self.pump_queue(place, now, out);
         }
     }
@@ -409,11 +428,13 @@ impl Kernel {
     /// A message is not transferred any more.
     pub(super) fn withdraw_message(&mut self, place: u32, number: u64, priority: i32) {
         let Ok(messages) = self.state.queue_mut(place) else { return };
-        let before = messages.bytes();
+        let before = (messages.bytes(), messages.len());
         if messages.remove(number, priority).is_none() && messages.lent(number).is_some() {
             self.end_loan(place, number, |messages| drop(messages.settle(number)));
         }
-        self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        let after = self.state.queue(place).map_or((0, 0), |all| (all.bytes(), all.len()));
+        self.bytes -= before.0 - after.0;
+        self.messages -= before.1 - after.1;
         self.schedule(place);
     }
 }

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use super::answer::Answer;
 use super::command::{ConnectionKey, Millis};
+use super::ordered::OrderedSet;
 use super::waits::Line;
 
 /// A session's secret: whoever knows it acts for the session.
@@ -106,62 +107,51 @@ pub(super) struct Kept {
 /// What an owner has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Belongings {
-    /// The fences of its holds, in their order.
-    holds: Vec<u64>,
-    /// The messages that are out to it: queue and number.
-    messages: Vec<(u32, u64)>,
+    /// Its holds: place of the object, and fence.
+    holds: OrderedSet<(u32, u64)>,
+    /// The messages that are out to it: place of the queue, and number.
+    messages: OrderedSet<(u32, u64)>,
 }
 
 impl Belongings {
-    pub(super) fn holds(&self) -> &[u64] {
-        &self.holds
+    /// The fences of all its holds, in their order.
+    pub(super) fn holds(&self) -> Vec<u64> {
+        let mut fences: Vec<_> = self.holds.iter().map(|(_, fence)| fence).collect();
+        fences.sort_unstable();
+        fences
     }
 
-    pub(super) fn messages(&self) -> &[(u32, u64)] {
-        &self.messages
+    /// The fences of its holds of one object, in their order.
+    pub(super) fn holds_of(&self, place: u32) -> impl Iterator<Item = u64> {
+        self.holds.range((place, 0)..=(place, u64::MAX)).map(|(_, fence)| fence)
+    }
+
+    /// The messages that are out to it, by queue and number.
+    pub(super) fn messages(&self) -> Vec<(u32, u64)> {
+        self.messages.iter().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.holds.is_empty() && self.messages.is_empty()
     }
 
-    pub(super) fn add_hold(&mut self, fence: u64) {
-        insert_sorted(&mut self.holds, fence);
+    pub(super) fn add_hold(&mut self, place: u32, fence: u64) {
+        self.holds.insert((place, fence));
     }
 
-    pub(super) fn remove_hold(&mut self, fence: u64) {
-        remove_sorted(&mut self.holds, &fence);
+    pub(super) fn remove_hold(&mut self, place: u32, fence: u64) {
+        self.holds.remove(&(place, fence));
     }
 
     pub(super) fn add_message(&mut self, queue: u32, number: u64) {
-        insert_sorted(&mut self.messages, (queue, number));
+        self.messages.insert((queue, number));
     }
 
     pub(super) fn remove_message(&mut self, queue: u32, number: u64) {
-        remove_sorted(&mut self.messages, &(queue, number));
-    }
-
-    pub(super) fn forget_queue(&mut self, queue: u32) {
-        self.messages.retain(|(other, _)| *other != queue);
+        self.messages.remove(&(queue, number));
     }
 
     pub(super) fn has_message(&self, queue: u32, number: u64) -> bool {
-        self.messages.binary_search(&(queue, number)).is_ok()
-    }
-}
-
-/// Keeps a list in order; what is new mostly belongs at the end.
-pub(super) fn insert_sorted<T: Ord>(list: &mut Vec<T>, item: T) {
-    if list.last().is_none_or(|last| *last < item) {
-        list.push(item);
-    } else if let Err(place) = list.binary_search(&item) {
-        list.insert(place, item);
-    }
-}
-
-/// Takes an item out of a list that is in order.
-pub(super) fn remove_sorted<T: Ord>(list: &mut Vec<T>, item: &T) {
-    if let Ok(place) = list.binary_search(item) {
-        list.remove(place);
+        self.messages.contains(&(queue, number))
     }
 }

@@ -1,11 +1,17 @@
 //! What things look like to those who ask.
 
+use std::ops::Bound;
+use std::sync::Arc;
+
 use super::command::{ConnectionKey, Wish};
 use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
 use super::waits::List;
 use super::{Kernel, Kind};
+
+/// The most bytes of a list: as many as a request may have, so that a short request has no long answer.
+pub const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// At most so many holders, and so many who wait, are shown.
 const MOST_SHOWN: usize = 100;
@@ -16,7 +22,29 @@ pub enum View {
     /// One object.
     Object(ObjectView),
     /// Many, by kind and name.
-    List(Vec<Entry>),
+    List(Listing),
+}
+
+/// Objects, by kind and name, as many as one answer has place for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The objects.
+    pub entries: Vec<Entry>,
+    /// There are others behind the last one.
+    pub has_more: bool,
+}
+
+/// Which objects are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection<'a> {
+    /// Only of this kind.
+    pub kind: Option<Kind>,
+    /// Only those whose names begin so.
+    pub prefix: &'a str,
+    /// Only those behind this one.
+    pub after: Option<(Kind, &'a str)>,
+    /// At most so many.
+    pub limit: usize,
 }
 
 /// An object in a list.
@@ -25,11 +53,19 @@ pub struct Entry {
     /// Its kind.
     pub kind: Kind,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// How many hold it; of a queue: how many messages it has.
     pub held: usize,
     /// How many wait.
     pub waiting: usize,
+}
+
+impl Entry {
+    /// How long it can be in a list.
+    fn most_bytes(&self) -> usize {
+        // With its kind and two numbers; every byte of the name may have to be written as two.
+        120 + 2 * self.name.len()
+    }
 }
 
 /// An object, looked at closely.
@@ -38,7 +74,7 @@ pub struct ObjectView {
     /// Its kind.
     pub kind: Kind,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// What only its kind has.
     pub details: Details,
     /// Who holds it, the first of them.
@@ -149,11 +185,18 @@ impl Kernel {
         message.map_or(0, |message| message.payload.len())
     }
 
+    /// How many requests wait at an object; 0 if there is none.
+    #[must_use]
+    pub fn waiting_at(&self, kind: Kind, name: &str) -> usize {
+        let place = self.state.find(kind, name);
+        place.and_then(|place| self.state.object(place)).map_or(0, |it| it.waiting as usize)
+    }
+
     pub(super) fn view(&self, place: u32) -> Option<ObjectView> {
         let object = self.state.object(place)?;
         let holders = object.holders.iter().take(MOST_SHOWN).filter_map(|fence| {
-            let hold = self.state.hold(*fence)?;
-            Some(Holder { fence: *fence, wish: hold.wish, who: self.who(hold.owner) })
+            let hold = self.state.hold(fence)?;
+            Some(Holder { fence, wish: hold.wish, who: self.who(hold.owner) })
         });
         let waiters = object.lines.iter().flat_map(|line| {
             std::iter::successors(line.head(), |key| self.waits.next(*key, List::Object))
@@ -179,21 +222,31 @@ impl Kernel {
         }
     }
 
-    pub(super) fn list(&self, kind: Option<Kind>, prefix: &str, limit: usize) -> Vec<Entry> {
-        let kinds = Kind::ALL.into_iter().filter(|other| kind.is_none_or(|kind| kind == *other));
-        let mut all = Vec::new();
-        for kind in kinds {
-            let from = all.len();
-            all.extend(
-                self.state
-                    .objects_of(kind)
-                    .filter(|(name, _)| name.starts_with(prefix))
-                    .filter_map(|(_, place)| self.entry(place)),
-            );
-            all[from..].sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    /// Looks at what it returns, and at one more.
+    pub(super) fn list(&self, selection: Selection<'_>) -> Listing {
+        let Selection { kind, prefix, after, limit } = selection;
+        let mut listing = Listing { entries: Vec::new(), has_more: false };
+        let mut bytes = 0;
+        for kind in Kind::ALL.into_iter().filter(|other| kind.is_none_or(|kind| kind == *other)) {
+            let from = match after {
+                Some((other, _)) if kind < other => continue,
+                Some((other, name)) if kind == other && name >= prefix => Bound::Excluded(name),
+                _ => Bound::Included(prefix),
+            };
+            for (name, place) in self.state.objects_from(kind, from) {
+                if !name.starts_with(prefix) {
+                    break;
+                }
+                let Some(entry) = self.entry(place) else { continue };
+                bytes += entry.most_bytes();
+                if listing.entries.len() == limit || bytes > MAX_LIST_BYTES {
+                    listing.has_more = true;
+                    return listing;
+                }
+                listing.entries.push(entry);
+            }
         }
-        all.truncate(limit);
-        all
+        listing
     }
 
     fn entry(&self, place: u32) -> Option<Entry> {
@@ -213,6 +266,7 @@ impl Kernel {
             sessions: self.state.session_count(),
             holds: self.state.hold_count(),
             waits: self.waits.len(),
+            messages: self.messages,
             bytes: self.bytes,
             next_fence: self.next_fence,
             ..Census::default()
@@ -220,9 +274,6 @@ impl Kernel {
         for kind in Kind::ALL {
             census.objects[kind as usize] = self.state.objects_of(kind).len();
         }
-        let queues = self.state.objects_of(Kind::Queue);
-        let queues = queues.filter_map(|(_, place)| self.state.queue(place));
-        census.messages = queues.map(Messages::len).sum();
         census
     }
 }

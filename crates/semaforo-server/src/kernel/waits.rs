@@ -58,6 +58,16 @@ impl Wait {
         }
     }
 
+    /// When it came, among all.
+    pub(super) fn ticket(&self) -> u64 {
+        self.ticket
+    }
+
+    /// Whether it stands in a line of its object, and not aside.
+    pub(super) fn is_in_line(&self) -> bool {
+        !self.dormant && !matches!(self.ask, Ask::Transfer { .. })
+    }
+
     /// Whether letting it through adds a message to the journal.
     pub(super) fn is_heavy(&self) -> bool {
         match self.ask {
@@ -94,7 +104,7 @@ impl Line {
 /// Which of the lists that one who waits can be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// The line of its object.
+    /// A line of its object, or those aside.
     Object = 0,
     /// All that its connection waits for.
     Connection = 1,
@@ -124,8 +134,8 @@ impl Waits {
         self.slots.get_mut(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Wait)> {
-        self.slots.iter()
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
+        self.slots.iter().map(|(key, _)| key)
     }
 
     /// Gives somebody a number, which is higher than those of all who came before.
@@ -155,6 +165,11 @@ impl Waits {
     /// The one whose time is up first, and when.
     pub(super) fn next_deadline(&self) -> Option<(Millis, u32)> {
         self.deadlines.first().map(|(deadline, _, key)| (*deadline, *key))
+    }
+
+    /// The ticket of the request that came last.
+    pub(super) fn last_ticket(&self) -> u64 {
+        self.tickets
     }
 
     pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {

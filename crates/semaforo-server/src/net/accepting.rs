@@ -6,7 +6,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Token};
 
 use super::connection::Connection;
-use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN};
+use super::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, MOMENT};
 use super::listener::Accepted;
 use super::tls::Session;
 use super::{ConnectionId, Connections, ListenerId, Peer, Service};
@@ -19,8 +19,9 @@ impl Connections {
             loop {
                 // The index of a closed connection is free once the service knows about it.
                 self.notify(service);
-                let room = self.slab.len() < self.limits.connections && left > 0;
                 let now = self.now;
+                self.make_room(service, number);
+                let room = self.slab.len() < self.limits.connections && left > 0;
                 let Some(listener) = self.listeners.get_mut(number) else { return };
                 if !room || !listener.ready || listener.retry_at.is_some_and(|at| at > now) {
                     break;
@@ -33,6 +34,7 @@ impl Connections {
                         match self.open_connection(stream, peer) {
                             Ok(id) => {
                                 service.opened(self, id, peer);
+                                self.hurry(id);
                                 continue;
                             }
                             Err(error) => error,
@@ -52,6 +54,41 @@ impl Connections {
             }
         }
         self.notify(service);
+        self.close_listeners();
+    }
+
+    /// A connection that is late has only a moment for its first request.
+    fn hurry(&mut self, id: ConnectionId) {
+        let end = self.now + MOMENT;
+        if let Some(connection) = self.get_mut(id).filter(|connection| connection.late) {
+            let deadline = connection.timer.service.map_or(end, |deadline| deadline.min(end));
+            self.set_deadline(id, Some(deadline));
+        }
+    }
+
+    /// Asks the service for a place, if none is free and a connection waits for one at this
+    /// listener.
+    fn make_room<S: Service>(&mut self, service: &mut S, number: usize) {
+        if self.slab.len() < self.limits.connections {
+            self.crowded_at = None;
+            return;
+        }
+        if self.accepts_until.is_some() {
+            return;
+        }
+        let now = self.now;
+        let Some(listener) = self.listeners.get_mut(number) else { return };
+        if !listener.ready || self.crowded_at.is_some_and(|at| at > now) {
+            return;
+        }
+        if !listener.has_waiting() {
+            // An event will tell when one comes.
+            listener.ready = false;
+            self.crowded_at = None;
+            return;
+        }
+        self.crowded_at = service.crowded(self);
+        self.notify(service);
     }
 
     fn open_connection(&mut self, mut stream: TcpStream, peer: Peer) -> io::Result<ConnectionId> {
@@ -65,6 +102,7 @@ impl Connections {
         // One bit less: a service may use it to tell other numbers from ours.
         self.last_serial = self.last_serial.wrapping_add(1) & (u32::MAX >> 1);
         let connection = entry.insert(Connection::new(stream, tls, self.last_serial));
+        connection.late = self.accepts_until.is_some();
         self.statistics.accepted += 1;
         Ok(connection.id(index))
     }

@@ -50,7 +50,9 @@ pub(super) struct Connection {
     pub(super) listed: bool,
     /// In the list of connections with output that was not flushed.
     pub(super) dirty: bool,
-    /// The turn in which it was last read to the brim.
+    /// Opened after accepting was to stop: it ends with its first answer.
+    pub(super) late: bool,
+    /// The turn in which it last had as much attention as one connection may have.
     pub(super) had_its_share: u64,
 
     /// Input that was offered and not consumed, from `input_start`.
@@ -85,6 +87,7 @@ impl Connection {
             again: false,
             listed: false,
             dirty: false,
+            late: false,
             had_its_share: 0,
             input: Vec::new(),
             input_start: 0,
@@ -124,6 +127,21 @@ impl Connection {
     /// Whether input may be read and offered, with so much output at most unsent.
     pub(super) fn wants_input(&self, limit: usize) -> bool {
         self.phase == Phase::Open && !self.paused && !self.congested && self.unsent() <= limit
+    }
+
+    /// Whether it has had its share of this turn.
+    pub(super) fn rests(&self, turn: u64) -> bool {
+        self.had_its_share == turn
+    }
+
+    /// Whether it is late, has an answer, and has nothing left to be answered.
+    pub(super) fn is_served(&self, limit: usize) -> bool {
+        self.late
+            && self.queued() > 0
+            && self.wants_input(limit)
+            && !self.again
+            && !self.readable
+            && !self.has_input()
     }
 
     pub(super) fn has_input(&self) -> bool {

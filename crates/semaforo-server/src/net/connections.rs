@@ -72,6 +72,11 @@ pub struct Connections {
     pub(super) nowhere: Vec<u8>,
     pub(super) now: Instant,
     pub(super) stop_at: Option<Instant>,
+    /// Accepting has stopped but for what the system had accepted before; what is left of that is
+    /// given up then.
+    pub(super) accepts_until: Option<Instant>,
+    /// All places are taken, and the service is asked again then whether it can make room.
+    pub(super) crowded_at: Option<Instant>,
     /// An event of this turn said that the waker was used.
     pub(super) woken: bool,
     /// An event of this turn said that a signal has come.
@@ -103,6 +108,8 @@ impl Connections {
             nowhere: Vec::new(),
             now: Instant::now(),
             stop_at: None,
+            accepts_until: None,
+            crowded_at: None,
             woken: false,
             signalled: false,
             statistics: Statistics::default(),
@@ -173,6 +180,11 @@ impl Connections {
         self.get(id).is_none_or(|connection| connection.told_end)
     }
 
+    /// Whether the socket may have more than was read: the connection's share of a turn is bounded.
+    pub fn has_more(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| connection.readable)
+    }
+
     /// Neither reads nor offers input until it is resumed.
     pub fn pause(&mut self, id: ConnectionId) {
         if let Some(connection) = self.get_mut(id) {
@@ -186,6 +198,19 @@ impl Connections {
             connection.paused = false;
             connection.again = true;
             self.list(id.index());
+        }
+    }
+
+    /// It had its share of this turn: the input that is left is offered again in the next one, after all others
+    /// had theirs.
+    pub fn rest(&mut self, id: ConnectionId) {
+        let turn = self.statistics.turns;
+        if let Some(connection) = self.get_mut(id) {
+            connection.had_its_share = turn;
+            connection.again = true;
+            if !std::mem::replace(&mut connection.listed, true) {
+                self.next.push(id.index());
+            }
         }
     }
 
@@ -215,20 +240,53 @@ impl Connections {
         }
     }
 
-    /// Closes the listening sockets. Who is connected stays.
-    pub fn stop_accepting(&mut self) {
-        self.listeners.clear();
+    /// Closes the listening sockets; open connections stay. Connections that the system has
+    /// accepted by now are opened first, as places come free, within this time: closing a listening
+    /// socket resets those. Each is finished when it has an answer, or has been silent for
+    /// [a moment](limits::MOMENT).
+    pub fn stop_accepting(&mut self, within: Duration) {
+        let until = self.now + within;
+        if let Some(earlier) = self.accepts_until {
+            self.accepts_until = Some(earlier.min(until));
+            return;
+        }
+        self.accepts_until = Some(until);
+        // The service is not asked for places any more: they come free one by one.
+        self.crowded_at = None;
+        for listener in &mut self.listeners {
+            listener.take_no_more();
+            listener.ready = listener.has_waiting();
+        }
+        self.close_listeners();
     }
 
-    /// Ends the loop: accepting stops, all connections are finished, and those that have not taken their output within this time
-    /// are cut off. The callbacks go on until then.
+    /// Whether connections may still be opened.
+    pub fn is_accepting(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    /// Closes the listening sockets if accepting is to stop and nothing waits there, or has waited
+    /// too long.
+    pub(super) fn close_listeners(&mut self) {
+        let none_waits = self.listeners.iter().all(|listener| !listener.ready);
+        if self.accepts_until.is_some_and(|until| none_waits || until <= self.now) {
+            self.listeners.clear();
+        }
+    }
+
+    /// Ends the loop: accepting [stops](Self::stop_accepting), all connections are finished, and
+    /// connections that have not taken their output within this time are cut off. The callbacks go
+    /// on until then.
     pub fn stop(&mut self, within: Duration) {
-        self.stop_accepting();
+        self.stop_accepting(within);
         let stop_at = self.now + within;
         self.stop_at = Some(self.stop_at.map_or(stop_at, |earlier| earlier.min(stop_at)));
         let open: Vec<ConnectionId> = self.open().collect();
         for id in open {
-            self.finish(id);
+            // One that is late is finished after its first answer.
+            if self.get(id).is_some_and(|connection| !connection.late) {
+                self.finish(id);
+            }
         }
     }
 

@@ -4,12 +4,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::limits::OTHER_DESCRIPTORS;
 
+/// The limit of open files.
+pub fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit of open files so that so many connections fit, as far as the system allows.
 /// Answers how many connections fit now.
 pub fn raise_open_files(connections: usize) -> usize {
     let wanted = (connections as u64).saturating_add(OTHER_DESCRIPTORS);
     let limit = getrlimit(Resource::Nofile);
-    let mut current = limit.current.unwrap_or(u64::MAX);
+    let mut current = open_files();
     if current < wanted {
         let raised = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
         let new = Rlimit { current: Some(raised), maximum: limit.maximum };

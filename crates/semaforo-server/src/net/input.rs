@@ -24,14 +24,14 @@ impl Connections {
 
     /// Moves the input of a connection on: what was kept, then what the socket has, then its end.
     fn attend<S: Service>(&mut self, service: &mut S, index: usize) {
-        let limit = self.limits.output;
+        let (turn, limit) = (self.statistics.turns, self.limits.output);
         let Some(connection) = self.slab.get_mut(index) else { return };
         connection.listed = false;
         if connection.phase == Phase::Lingering {
             return self.discard(index);
         }
         let id = connection.id(index);
-        if connection.again && connection.wants_input(limit) {
+        if connection.again && connection.wants_input(limit) && !connection.rests(turn) {
             connection.again = false;
             if connection.has_input() {
                 self.offer_kept(service, id);
@@ -39,14 +39,22 @@ impl Connections {
         }
         self.read(service, id);
         let Some(connection) = self.get_mut(id) else { return };
+        if connection.again && connection.rests(turn) && connection.wants_input(limit) {
+            // It is on the list for the next turn: its end is told when all its input was offered.
+            return self.rest(id);
+        }
         let waits = !connection.wants_input(limit);
         if (connection.at_end || connection.fin && waits) && !connection.told_end {
             connection.told_end = true;
             service.ended(self, id);
         }
-        let Some(connection) = self.get_mut(id).filter(|connection| connection.at_end) else {
+        let Some(connection) = self.get_mut(id) else { return };
+        if connection.is_served(limit) {
+            return self.finish(id);
+        }
+        if !connection.at_end {
             return;
-        };
+        }
         if !connection.wants_input(limit) {
             // No event will tell again that it has ended.
             connection.again = true;
@@ -68,7 +76,7 @@ impl Connections {
                 connection.again = true;
                 return;
             }
-            if connection.had_its_share == turn {
+            if connection.rests(turn) {
                 if !connection.listed {
                     connection.listed = true;
                     self.next.push(id.index());

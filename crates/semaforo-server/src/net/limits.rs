@@ -20,6 +20,14 @@ pub const STUCK: Duration = Duration::from_secs(30);
 /// Whoever connects has so long for a first request, or the place is given to another.
 pub const FIRST_REQUEST: Duration = Duration::from_secs(10);
 
+/// A request of at most a MiB has so long from its first byte to its last: a line of 300 kbit/s.
+/// Larger ones have more.
+pub const UNFINISHED: Duration = Duration::from_secs(30);
+
+/// When all places are taken, a client that has not made itself known for so long, or has been slow
+/// for so long, loses its place to another.
+pub const MOMENT: Duration = Duration::from_secs(1);
+
 /// What is asked for in the name of a stop is flushed for at most so long.
 pub const DRAIN: Duration = Duration::from_secs(5);
 

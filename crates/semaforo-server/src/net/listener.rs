@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustls::ServerConfig;
 
@@ -56,6 +57,18 @@ pub(super) enum Accepted {
 }
 
 impl Listener {
+    /// Whether a connection waits to be accepted.
+    pub(super) fn has_waiting(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
+        poll(&mut descriptors, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    /// Has the system accept no further connections while one waits; what waits stays.
+    pub(super) fn take_no_more(&self) {
+        // If it fails, the time for accepting is bounded all the same.
+        let _ = rustix::net::listen(&self.socket, 0);
+    }
+
     pub(super) fn accept(&self) -> Accepted {
         match self.socket.accept() {
             Ok((stream, address)) => Accepted::Connection(stream, address),

@@ -41,7 +41,9 @@
 //!
 //! **The end.** A peer that has sent everything ([`ended`](Service::ended)) still gets its answers; the
 //! connection is finished when all it sent was offered and it is not paused. Whatever the reason,
-//! [`closed`](Service::closed) comes last and once.
+//! [`closed`](Service::closed) comes last and once. When the loop is told to
+//! [`stop`](Connections::stop), connections that the system has accepted and the loop has not are
+//! opened, get an answer, and are finished.
 //!
 //! **Cost.** One `epoll_wait` for all that is ready, one `read` and one `write` for each connection in a
 //! turn, however many requests that is. Sockets are registered once, for both directions, edge-triggered; a read that
@@ -72,7 +74,7 @@ mod turn;
 mod waker;
 
 pub use connections::{Connections, Statistics};
-pub use descriptors::raise_open_files;
+pub use descriptors::{open_files, raise_open_files};
 pub use limits::Limits;
 pub use listener::bind;
 pub use service::{Closed, ConnectionId, ListenerId, Peer, Reason, Service};

@@ -45,6 +45,11 @@ impl Connections {
         self.get(id).map(Connection::accepted)
     }
 
+    /// How many bytes of output wait for the socket to take them.
+    pub fn unsent(&self, id: ConnectionId) -> usize {
+        self.get(id).map_or(0, Connection::unsent)
+    }
+
     /// Lets everything go that was appended so far, and writes as much as the socket takes; the rest follows
     /// by itself.
     pub fn flush(&mut self, id: ConnectionId) {

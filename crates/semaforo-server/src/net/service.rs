@@ -133,6 +133,14 @@ pub trait Service {
         let _ = (net, id, congested);
     }
 
+    /// All places are taken, and another client waits for one. A service may
+    /// [abort](Connections::abort) a connection for it. Answers when it is to be asked again if
+    /// there is still no place; without an answer, when one is free.
+    fn crowded(&mut self, net: &mut Connections) -> Option<Instant> {
+        let _ = net;
+        None
+    }
+
     /// The deadline set with [`Connections::set_deadline`] has passed; it is not set any more.
     fn timed_out(&mut self, net: &mut Connections, id: ConnectionId) {
         net.abort(id);

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use mio::net::TcpStream;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection};
 
 /// Output handed to TLS at a time: one record. What is in a record that was begun counts as sent,
@@ -55,35 +57,82 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// Reads certificate (with its chain) and key from PEM files. `protocols` are offered to clients that ask
-/// (ALPN), `http/1.1` for example.
+/// A certificate and its key, which can be replaced: connections that begin afterwards see the new
+/// one.
+#[derive(Debug)]
+pub struct Certificates {
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl Certificates {
+    /// Begins with this one.
+    #[must_use]
+    pub fn new(certified: CertifiedKey) -> Self {
+        Self { current: RwLock::new(Arc::new(certified)) }
+    }
+
+    /// Goes on with another.
+    pub fn replace(&self, certified: CertifiedKey) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certified);
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// A certificate (with its chain) and its key, from the text of two PEM files. The paths are for
+/// errors.
+pub fn certified(
+    (certificate, chain): (&Path, &[u8]),
+    (key, private): (&Path, &[u8]),
+) -> Result<CertifiedKey, TlsError> {
+    let unreadable = |error| TlsError::Unreadable(certificate.to_owned(), error);
+    let chain =
+        CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate(certificate.to_owned()));
+    }
+    let private = PrivateKeyDer::from_pem_slice(private).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey(key.to_owned()),
+        error => TlsError::Unreadable(key.to_owned(), error),
+    })?;
+    CertifiedKey::from_der(chain, private, &rustls::crypto::ring::default_provider())
+        .map_err(|error| TlsError::Unusable(certificate.to_owned(), key.to_owned(), error))
+}
+
+/// A configuration whose certificate can be replaced. `protocols` are offered to clients that ask
+/// (ALPN).
+pub fn server_config_with(
+    certificates: Arc<Certificates>,
+    protocols: &[&str],
+) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+/// Reads certificate (with its chain) and key from PEM files. `protocols` are offered to clients
+/// that ask (ALPN), `http/1.1` for example.
 pub fn server_config(
     certificate: &Path,
     key: &Path,
     protocols: &[&str],
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let unreadable = |error| TlsError::Unreadable(certificate.to_owned(), error);
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .map_err(unreadable)?
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(unreadable)?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate(certificate.to_owned()));
-    }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
-        pem::Error::NoItemsFound => TlsError::NoKey(key.to_owned()),
-        error => TlsError::Unreadable(key.to_owned(), error),
-    })?;
+    let read = |path: &Path| {
+        let unreadable = |error| TlsError::Unreadable(path.to_owned(), pem::Error::Io(error));
+        std::fs::read(path).map_err(unreadable)
+    };
+    let (chain, private) = (read(certificate)?, read(key)?);
+    let certified = certified((certificate, &chain), (key, &private))?;
     let unusable = |error| TlsError::Unusable(certificate.to_owned(), key.to_owned(), error);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(unusable)?;
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Ok(Arc::new(config))
+    server_config_with(Arc::new(Certificates::new(certified)), protocols).map_err(unusable)
 }
 
 /// The TLS state of one connection.

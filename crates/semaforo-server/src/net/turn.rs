@@ -24,7 +24,8 @@ impl Connections {
                 wanted = service.turn_ends(self, self.now);
             }
             self.sweep_dirty();
-            if self.stop_at.is_some_and(|at| self.slab.is_empty() || at <= self.now) {
+            let is_empty = self.slab.is_empty() && self.listeners.is_empty();
+            if self.stop_at.is_some_and(|at| is_empty || at <= self.now) {
                 break;
             }
             let all_seen = self.gather(service, &mut events, wanted)?;
@@ -87,8 +88,13 @@ impl Connections {
             return Some(Duration::ZERO);
         }
         let retry = accepting(true).filter_map(|listener| listener.retry_at).min();
-        let until =
-            [wanted, self.deadlines.next(), self.stop_at, retry].into_iter().flatten().min()?;
+        let waits = self.listeners.iter().any(|listener| listener.ready);
+        let crowded = self.crowded_at.filter(|_| !room && waits);
+        let last = self.accepts_until.filter(|_| !self.listeners.is_empty());
+        let until = [wanted, self.deadlines.next(), self.stop_at, retry, crowded, last]
+            .into_iter()
+            .flatten()
+            .min()?;
         Some(until.saturating_duration_since(Instant::now()))
     }
 

@@ -1,19 +1,21 @@
 //! Who may do what: tokens, and what each of them allows.
 //!
-//! A token file has a line for each token: the token, then what it may do.
+//! A token file has a line for each token: the token, then what it may do, and what it is called in
+//! the log.
 //!
 //! ```text
 //! # token                            prefix (default: all names)  rights (default: use,create)
-//! 7c1f0e0d4c1d4bd0a6a1cbb7cf8a1f1e   prefix=ci/                   rights=use
+//! 7c1f0e0d4c1d4bd0a6a1cbb7cf8a1f1e   prefix=ci/                   rights=use  name=ci
 //! 0f5d7d0e4b7a4c6c8d1e2f3a4b5c6d7e   rights=use,create,admin
 //! ```
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
-use crate::kernel::Operation;
+use crate::kernel::{Operation, Selection};
 
 /// The shortest token: shorter ones can be guessed.
 pub const MIN_TOKEN: usize = 16;
@@ -25,6 +27,7 @@ pub struct Rights {
     uses: bool,
     creates: bool,
     administers: bool,
+    observes: bool,
 }
 
 /// What a request needs.
@@ -34,15 +37,18 @@ pub(super) enum Need {
     Use,
     /// To create and delete them.
     Create,
-    /// To stop the server.
+    /// To stop the server, or to let it read its tokens and certificates again.
     Administer,
+    /// To see its figures.
+    Observe,
 }
 
 impl Rights {
     /// Everything: what everybody may who can reach a server without tokens.
     #[must_use]
     pub fn all() -> Self {
-        Self { prefix: String::new(), uses: true, creates: true, administers: true }
+        let prefix = String::new();
+        Self { prefix, uses: true, creates: true, administers: true, observes: true }
     }
 
     /// Why it is not allowed, if it is not.
@@ -51,12 +57,14 @@ impl Rights {
             Need::Use => (self.uses, "use"),
             Need::Create => (self.creates, "create"),
             Need::Administer => (self.administers, "admin"),
+            Need::Observe => (self.observes, "observe"),
         };
         if !has {
             return Some(format!("this token lacks the right {right:?}"));
         }
         match operation {
-            Operation::Object { name: begins, .. } | Operation::List { prefix: begins, .. }
+            Operation::Object { name: begins, .. }
+            | Operation::List(Selection { prefix: begins, .. })
                 if !begins.starts_with(&self.prefix) =>
             {
                 Some(format!("this token is for names that begin with {:?}", self.prefix))
@@ -66,10 +74,51 @@ impl Rights {
     }
 }
 
+/// A token, and what it allows.
+pub struct Token {
+    secret: Vec<u8>,
+    name: String,
+    rights: Rights,
+}
+
+impl Token {
+    /// What it allows.
+    #[must_use]
+    pub fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    /// What it is called in the log: its name, or what [`fingerprint`] makes of it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("name", &self.name)
+            .field("rights", &self.rights)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a token without a name is called in the log: a few digits of its hash, by which it can be
+/// found in a list of tokens, and from which it cannot be guessed.
+#[must_use]
+pub fn fingerprint(token: &str) -> String {
+    // TLS needs this hash anyway.
+    let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let hash = suite.tls13().map(|suite| suite.common.hash_provider.hash(token.as_bytes()));
+    let digits = hash.iter().flat_map(|hash| hash.as_ref()).take(4);
+    digits.fold("token #".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 /// All tokens that a server knows.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
-    tokens: Vec<(Vec<u8>, Rights)>,
+    tokens: Vec<Arc<Token>>,
 }
 
 /// A line of a token file that makes no sense.
@@ -101,10 +150,13 @@ impl Tokens {
             if token.len() < MIN_TOKEN {
                 return Err(bad(format!("a token has fewer than {MIN_TOKEN} characters")));
             }
-            let mut rights = Rights { administers: false, ..Rights::all() };
+            let mut name = fingerprint(token);
+            let mut rights = Rights { administers: false, observes: false, ..Rights::all() };
             for word in words {
                 match word.split_once('=') {
                     Some(("prefix", prefix)) => rights.prefix = prefix.into(),
+                    Some(("name", "")) => return Err(bad("a name is empty".to_owned())),
+                    Some(("name", called)) => name = called.into(),
                     Some(("rights", list)) => {
                         (rights.uses, rights.creates) = (false, false);
                         for right in list.split(',') {
@@ -112,9 +164,10 @@ impl Tokens {
                                 "use" => rights.uses = true,
                                 "create" => rights.creates = true,
                                 "admin" => rights.administers = true,
+                                "observe" => rights.observes = true,
                                 _ => {
                                     return Err(bad(format!(
-                                        "right {right:?}; there are use, create and admin"
+                                        "right {right:?}; there are use, create, admin and observe"
                                     )));
                                 }
                             }
@@ -122,12 +175,13 @@ impl Tokens {
                     }
                     _ => {
                         return Err(bad(format!(
-                            "{word:?}; after the token come prefix=... and rights=..."
+                            "{word:?}; after the token come prefix=..., rights=... and name=..."
                         )));
                     }
                 }
             }
-            tokens.push((token.as_bytes().to_vec(), rights));
+            let secret = token.as_bytes().to_vec();
+            tokens.push(Arc::new(Token { secret, name, rights }));
         }
         if tokens.is_empty() {
             return Err(BadTokens { line: 1, reason: "there is no token".into() });
@@ -135,16 +189,28 @@ impl Tokens {
         Ok(Self { tokens })
     }
 
-    /// What this token allows. All tokens are compared, each in a time that does not depend on where they differ.
+    /// What is known of this token. All tokens are compared, each in a time that does not depend on
+    /// where they differ.
     #[must_use]
-    pub fn rights(&self, token: &str) -> Option<&Rights> {
+    pub fn find(&self, token: &str) -> Option<&Arc<Token>> {
         let mut found = None;
-        for (known, rights) in &self.tokens {
-            if bool::from(known.as_slice().ct_eq(token.as_bytes())) {
-                found = Some(rights);
+        for known in &self.tokens {
+            if bool::from(known.secret.as_slice().ct_eq(token.as_bytes())) {
+                found = Some(known);
             }
         }
         found
+    }
+
+    /// What is known here of a token that was known before.
+    pub(super) fn again(&self, token: &Token) -> Option<&Arc<Token>> {
+        self.tokens.iter().rfind(|known| bool::from(known.secret.ct_eq(&token.secret)))
+    }
+
+    /// What this token allows.
+    #[must_use]
+    pub fn rights(&self, token: &str) -> Option<&Rights> {
+        self.find(token).map(|token| token.rights())
     }
 }
 
@@ -173,7 +239,8 @@ fedcba9876543210 rights=use,create,admin
         assert!(ci.refusal(Need::Use, &object("other")).is_some());
         assert!(ci.refusal(Need::Create, &object("ci/a")).is_some());
         assert!(ci.refusal(Need::Administer, &Operation::Ping).is_some());
-        let list = |prefix| Operation::List { kind: None, prefix, limit: 1 };
+        let list =
+            |prefix| Operation::List(Selection { kind: None, prefix, after: None, limit: 1 });
         assert_eq!(ci.refusal(Need::Use, &list("ci/")), None);
         assert!(ci.refusal(Need::Use, &list("ci")).is_some());
         let admin = tokens.rights("fedcba9876543210").unwrap();
@@ -187,6 +254,15 @@ fedcba9876543210 rights=use,create,admin
     }
 
     #[test]
+    fn a_token_is_called_by_its_name_or_its_hash() {
+        let tokens = Tokens::parse("0123456789abcdef name=ci\nfedcba9876543210").unwrap();
+        assert_eq!(tokens.find("0123456789abcdef").unwrap().name(), "ci");
+        // As `printf fedcba9876543210 | sha256sum` has it.
+        assert_eq!(tokens.find("fedcba9876543210").unwrap().name(), "token #3465f6e6");
+        assert!(!format!("{tokens:?}").contains("0123456789abcdef"));
+    }
+
+    #[test]
     fn a_line_that_makes_no_sense_is_refused_with_its_number() {
         for (text, line) in [
             ("", 1),
@@ -194,6 +270,7 @@ fedcba9876543210 rights=use,create,admin
             ("short", 1),
             ("# one\n0123456789abcdef right=use", 2),
             ("0123456789abcdef rights=everything", 1),
+            ("0123456789abcdef name=", 1),
         ] {
             assert_eq!(Tokens::parse(text).unwrap_err().line, line, "{text:?}");
         }

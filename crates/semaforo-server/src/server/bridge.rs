@@ -5,15 +5,20 @@
 
 use std::cell::Cell;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use super::access::{Need, Tokens};
+use super::desk::who;
 use super::figures::Figures;
-use super::http::{Answered, Backend, Busy, Health, Metrics, Submission, Ticket};
+use super::http::{Answered, Backend, Busy, Health, Metrics, Refusal, Submission, Ticket};
 use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};
 use super::log::Log;
+use super::refusals::Refusals;
+use crate::kernel::Operation;
 use crate::net::Waker;
 
 /// What the HTTP side says.
@@ -23,6 +28,8 @@ pub(super) enum Word {
     Request(Ticket, Submission),
     /// The client has gone away.
     Cancel(Ticket),
+    /// What could be sent of an answer was: perhaps nothing, if the client's socket is full.
+    Tried(Ticket),
     /// What became of an answer.
     Settled {
         /// Of which.
@@ -38,7 +45,13 @@ struct Shared {
     stopping: AtomicBool,
     /// Turns of the thread that decides.
     turns: AtomicU64,
+    /// There is no space for the journal.
+    is_short_of_space: AtomicBool,
     figures: Mutex<Figures>,
+    /// Who may do what; none: everybody everything.
+    tokens: Mutex<Option<Arc<Tokens>>>,
+    /// Why the thread of HTTP has ended, which it does only when it is told to.
+    failure: Mutex<Option<String>>,
 }
 
 /// The end of the thread that speaks HTTP.
@@ -51,7 +64,12 @@ pub(super) struct HttpSide {
     shared: Arc<Shared>,
     /// How many turns there were when it was woken to see whether it still turns, and when that was.
     probe: Cell<Option<(u64, Instant)>>,
+    /// Figures are for everybody.
+    open_metrics: bool,
+    refusals: Arc<Refusals>,
     log: Log,
+    /// Called when this thread is woken.
+    hook: Option<fn()>,
 }
 
 /// The end of the thread that decides.
@@ -65,21 +83,42 @@ pub(super) struct MainSide {
 }
 
 /// Both ends; each gets the waker of the other's thread.
-pub(super) fn bridge(main: Waker, http: Waker, log: Log) -> (MainSide, HttpSide) {
+pub(super) fn bridge(
+    main: Waker,
+    http: Waker,
+    open_metrics: bool,
+    refusals: Arc<Refusals>,
+    log: Log,
+    hook: Option<fn()>,
+) -> (MainSide, HttpSide) {
     let (word_sender, words) = channel();
     let (answer_sender, answers) = channel();
     let shared = Arc::new(Shared::default());
     let other = Arc::clone(&shared);
     let main_side = MainSide { words, answers: answer_sender, waker: http, shared };
     let probe = Cell::new(None);
-    let http_side =
-        HttpSide { words: word_sender, answers, waker: main, shared: other, probe, log };
+    let http_side = HttpSide {
+        words: word_sender,
+        answers,
+        waker: main,
+        shared: other,
+        probe,
+        open_metrics,
+        refusals,
+        log,
+        hook,
+    };
     (main_side, http_side)
 }
 
 impl MainSide {
     pub(super) fn next_word(&self) -> Option<Word> {
         self.words.try_recv().ok()
+    }
+
+    /// Why the thread that speaks HTTP has ended by itself, if it has.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits for a word; none when the thread that speaks HTTP has ended, and all was heard.
@@ -110,11 +149,39 @@ impl MainSide {
     }
 
     pub(super) fn publish(&self, figures: Figures) {
+        self.shared.is_short_of_space.store(figures.is_short_of_space, Ordering::Relaxed);
         *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+    }
+
+    /// From now on these tokens count.
+    pub(super) fn set_tokens(&self, tokens: Option<Arc<Tokens>>) {
+        *self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+    }
+}
+
+/// Tells the thread that decides that the one that speaks HTTP has ended.
+#[derive(Debug)]
+pub(super) struct Obituary {
+    waker: Waker,
+    shared: Arc<Shared>,
+}
+
+impl Obituary {
+    pub(super) fn publish(self, reason: String) {
+        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        self.waker.wake();
     }
 }
 
 impl HttpSide {
+    fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn obituary(&self) -> Obituary {
+        Obituary { waker: self.waker.clone(), shared: Arc::clone(&self.shared) }
+    }
+
     fn say(&self, word: Word) {
         // The thread that decides is gone only when the process ends.
         let _ = self.words.send(word);
@@ -137,7 +204,14 @@ impl Backend for HttpSide {
     }
 
     fn next_answer(&mut self) -> Option<Answered> {
+        if let Some(hook) = self.hook {
+            hook();
+        }
         self.answers.try_recv().ok()
+    }
+
+    fn tried(&mut self, ticket: Ticket) {
+        self.say(Word::Tried(ticket));
     }
 
     fn settled(&mut self, ticket: Ticket, accepted: bool) {
@@ -157,7 +231,13 @@ impl Backend for HttpSide {
                 self.waker.wake();
             }
         }
-        if self.is_stopping() { Health::NotReady("stopping") } else { Health::Ready }
+        if self.is_stopping() {
+            Health::NotReady("stopping")
+        } else if self.shared.is_short_of_space.load(Ordering::Relaxed) {
+            Health::NotReady("no space for the journal")
+        } else {
+            Health::Ready
+        }
     }
 
     fn is_stopping(&self) -> bool {
@@ -166,6 +246,31 @@ impl Backend for HttpSide {
 
     fn metrics(&mut self) -> Metrics {
         self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner).metrics()
+    }
+
+    fn knows(&self, token: Option<&str>) -> bool {
+        self.tokens().is_none_or(|tokens| token.is_some_and(|token| tokens.find(token).is_some()))
+    }
+
+    fn may_observe(&self, said: Option<&str>, peer: SocketAddr) -> Result<(), Refusal> {
+        let Some(tokens) = self.tokens().filter(|_| !self.open_metrics) else { return Ok(()) };
+        let refusal = match said.and_then(|said| tokens.find(said)) {
+            None => Refusal::new(401, "a token with the right \"observe\" is needed"),
+            Some(token) => match token.rights().refusal(Need::Observe, &Operation::Ping) {
+                Some(reason) => Refusal::new(403, reason),
+                None => return Ok(()),
+            },
+        };
+        let (status, reason, who) = (refusal.status, &refusal.reason, who(Some(&tokens), said));
+        let text = format_args!("{status} by {who} from {peer}: GET /metrics: {reason}");
+        self.refusals.write(text);
+        Err(refusal)
+    }
+
+    fn refused(&self, refusal: &Refusal, peer: SocketAddr) {
+        if let Refusal { status: status @ (401 | 403), reason, .. } = refusal {
+            self.refusals.write(format_args!("{status} by no token from {peer}: {reason}"));
+        }
     }
 
     fn accept_failed(&mut self, error: &io::Error) {

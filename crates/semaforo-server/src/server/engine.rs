@@ -1,19 +1,24 @@
 //! The kernel with its journal and its clock.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use crate::journal::{Journal, Position};
+use crate::journal::{Journal, Notice, Position};
 use crate::kernel::{
     Answer, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output, Parcel, Reply,
     Status, Verb, WaitKey,
 };
 
 use super::clock::Clock;
+use super::fences::Fences;
 
-/// Room in the journal that newcomers leave for what must never be refused: releases, acknowledgements, endings of
-/// sessions.
-const SPARE_ROOM: usize = 1 << 20;
+/// Space in the journal that is left for what gives space back: what needs more is refused below it.
+const RESERVE: usize = 1 << 20;
+
+/// Space in the journal that is left for what happens by itself: sessions that end, barriers that break. What gives
+/// space back is refused below it.
+const LAST_RESERVE: usize = 64 << 10;
 
 /// A turn with more events than this is journaled in several batches: what one command led to stays together, and a
 /// batch is never so large that the journal has no place for it.
@@ -25,13 +30,24 @@ const OTHERS: usize = 1 << 20;
 /// When there is no space for those who wait, it is looked for again after this time.
 const SPACE_PAUSE: Duration = Duration::from_secs(1);
 
+/// A batch that takes longer than this to be written and synced is worth a line of the log.
+const SLOW_BATCH: Duration = Duration::from_millis(100);
+
 /// If the loop was late by so much nobody can be blamed for silence: all sessions are renewed.
 const GAP: Millis = 1000;
+
+/// How large a batch can be, and how large one has to be that lets anything through, if messages can be so large.
+pub(super) fn batches(largest: usize) -> RangeInclusive<usize> {
+    let least = 2 * largest + RESERVE + LAST_RESERVE;
+    least..=least + EARLY + OTHERS
+}
 
 /// Decides, and makes durable what was decided.
 pub(super) struct Engine {
     pub(super) kernel: Kernel,
     journal: Box<dyn Journal>,
+    /// Where fences are reserved if the journal keeps nothing.
+    fences: Option<Fences>,
     pub(super) out: Output,
     pub(super) clock: Clock,
     /// The time of what is decided now.
@@ -40,8 +56,13 @@ pub(super) struct Engine {
     planned: Option<Millis>,
     /// How large a message can be.
     largest: usize,
+    /// How many bytes those messages have that were taken for good and may still come back: there has to be space
+    /// for that.
+    pub(super) in_delivery: usize,
     /// Why the journal took a batch in the middle of a turn no more; told at its end.
     failure: Option<io::Error>,
+    /// The batch of this turn that took longest, and how many bytes it had, if it took long.
+    slow_batch: Option<(Duration, usize)>,
     pub(super) decided: u64,
     pub(super) journaled: u64,
     pub(super) batches: u64,
@@ -52,19 +73,23 @@ impl Engine {
         kernel: Kernel,
         journal: Box<dyn Journal>,
         clock: Clock,
-        unrecorded: bool,
+        fences: Option<Fences>,
         largest: usize,
     ) -> Self {
         let now = clock.after(Instant::now());
+        let unrecorded = fences.is_some();
         Self {
             kernel,
             journal,
+            fences,
             out: Output { unrecorded, ..Output::default() },
             clock,
             now,
             planned: None,
             largest,
+            in_delivery: 0,
             failure: None,
+            slow_batch: None,
             decided: 0,
             journaled: 0,
             batches: 0,
@@ -74,7 +99,8 @@ impl Engine {
     /// A turn of the loop began at this instant. If it began much later than planned, the process was paused.
     pub(super) fn turn_begins(&mut self, instant: Instant) {
         let now = self.clock.after(instant).max(self.now);
-        let expected = self.planned.take().unwrap_or(now).max(self.now);
+        // Within a turn it was to go on at once.
+        let expected = self.planned.take().unwrap_or(self.now).max(self.now);
         if now > expected + GAP {
             self.kernel.renew_sessions(now);
         }
@@ -85,20 +111,21 @@ impl Engine {
     pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Reply {
         self.decided += 1;
         self.prepare();
-        if !self.out.unrecorded
-            && grows(&self.kernel, command)
-            && !self.has_room_for(command)
-            && !self.kernel.has_met(command)
-        {
+        if !self.has_space_for(command) && !self.kernel.has_met(command) {
             let reason = "there is no space left for the journal";
             return Reply::Answer(Answer::error(Status::NoSpace, reason));
         }
         self.kernel.decide(self.now, origin, command, &mut self.out)
     }
 
-    fn has_room_for(&mut self, command: &Command<'_>) -> bool {
-        let needed = self.out.events.len() + size(&self.kernel, command) + SPARE_ROOM;
-        self.journal.has_room(needed)
+    fn has_space_for(&self, command: &Command<'_>) -> bool {
+        let reserve = match effect(command) {
+            Effect::Nothing => return true,
+            Effect::Needs => RESERVE,
+            Effect::GivesBack => 0,
+        };
+        let needed = self.out.events.len() + size(&self.kernel, command) + reserve;
+        needed <= self.out.space
     }
 
     pub(super) fn cancel(&mut self, key: WaitKey, origin: Origin) -> bool {
@@ -107,12 +134,12 @@ impl Engine {
     }
 
     pub(super) fn disconnected(&mut self, key: ConnectionKey) {
-        self.prepare();
+        self.prepare_last();
         self.kernel.disconnected(self.now, key, &mut self.out);
     }
 
     pub(super) fn half_closed(&mut self, key: ConnectionKey) {
-        self.prepare();
+        self.prepare_last();
         self.kernel.half_closed(self.now, key, &mut self.out);
     }
 
@@ -126,14 +153,25 @@ impl Engine {
     }
 
     pub(super) fn undelivered(&mut self, parcel: &Parcel) {
-        self.prepare();
+        self.settled(parcel);
+        self.prepare_last();
         self.kernel.undelivered(self.now, parcel, &mut self.out);
+    }
+
+    /// A message was taken for good, and is on its way.
+    pub(super) fn in_delivery(&mut self, parcel: &Parcel) {
+        self.in_delivery += RETURN + parcel.payload().len();
+    }
+
+    /// A message that was on its way has arrived, or is back.
+    pub(super) fn settled(&mut self, parcel: &Parcel) {
+        self.in_delivery -= RETURN + parcel.payload().len();
     }
 
     /// Lets pass what was due when the turn began at this instant. Not what became due meanwhile: a keep-alive may have
     /// arrived since, and was not read.
     pub(super) fn tick(&mut self, instant: Instant) {
-        self.prepare();
+        self.prepare_last();
         self.kernel.tick(self.clock.at(instant), &mut self.out);
     }
 
@@ -148,6 +186,11 @@ impl Engine {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
+        if let Some(fences) = &mut self.fences
+            && let Some(first) = fences.after(self.kernel.next_fence())?
+        {
+            self.kernel.skip_fences(first);
+        }
         self.submit_batch()?;
         Ok(self.journal.submitted() + u64::from(!self.out.events.is_empty()))
     }
@@ -155,19 +198,41 @@ impl Engine {
     /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal (the
     /// answers follow at the end of the turn); and says how much may happen to those who wait.
     fn prepare(&mut self) {
+        self.prepare_beside(LAST_RESERVE);
+    }
+
+    /// The same for what happens by itself, and may use the last of the space.
+    fn prepare_last(&mut self) {
+        self.prepare_beside(0);
+    }
+
+    /// The same, if so much space is left alone.
+    fn prepare_beside(&mut self, reserve: usize) {
         if self.out.events.len() >= EARLY && self.failure.is_none() {
             self.failure = self.submit_batch().err();
         }
         self.out.handed = 0;
         self.out.room = self.out.events.len() + OTHERS;
+        self.out.most_handed = OTHERS;
+        if self.out.unrecorded {
+            return;
+        }
+        let kept = self.in_delivery + reserve;
+        let wanted = self.out.events.len() + OTHERS + 2 * self.largest + RESERVE + kept;
+        self.out.space = self.journal.space(wanted).saturating_sub(kept);
         self.out.is_starved = self.is_starved();
     }
 
-    /// Whether those who wait have to wait on if they need space in the journal.
-    fn is_starved(&mut self) -> bool {
-        // The last of them may go beyond the room, with a message and that once more in a kept answer.
-        let needed = self.out.events.len() + OTHERS + 2 * self.largest + SPARE_ROOM;
-        !self.out.unrecorded && self.kernel.has_heavy_waits() && !self.journal.has_room(needed)
+    /// Whether requests that wait have to wait on if they need space in the journal: the last of them may go beyond the
+    /// room, with a message and that once more in a kept answer.
+    fn is_starved(&self) -> bool {
+        self.kernel.has_heavy_waits()
+            && self.out.space < self.out.events.len() + 2 * self.largest + RESERVE
+    }
+
+    /// Whether the journal has no more space than it has now.
+    pub(super) fn is_short_of_space(&self) -> bool {
+        self.journal.is_short_of_space()
     }
 
     fn submit_batch(&mut self) -> io::Result<()> {
@@ -176,7 +241,12 @@ impl Engine {
         }
         self.journaled += self.out.events.len() as u64;
         self.batches += 1;
+        let (begun, bytes) = (Instant::now(), self.out.events.len());
         self.journal.submit(&self.out.events, self.now, self.out.urgent)?;
+        let took = begun.elapsed();
+        if took >= SLOW_BATCH && self.slow_batch.is_none_or(|(longest, _)| took > longest) {
+            self.slow_batch = Some((took, bytes));
+        }
         self.out.events.clear();
         if self.out.events.capacity() > KEPT_EVENTS {
             self.out.events.shrink_to(KEPT_EVENTS);
@@ -196,16 +266,24 @@ impl Engine {
         let kernel = self.kernel.next_deadline();
         let journal = self.journal.next_turn();
         self.planned = kernel;
-        let kernel = kernel.map(|time| self.clock.when(time));
-        let postponed = self
-            .kernel
-            .has_postponed()
-            .then(|| if self.is_starved() { instant + SPACE_PAUSE } else { instant });
+        let mut kernel = kernel.map(|time| self.clock.when(time));
+        let mut postponed = self.kernel.has_postponed().then_some(instant);
+        if self.is_short_of_space() {
+            // What is due and does not happen needs space. It is looked for again, but not all the time.
+            let later = instant + SPACE_PAUSE;
+            kernel = kernel.map(|at| if at <= instant { later } else { at });
+            postponed = postponed.map(|_| later);
+        }
         Ok([kernel, journal, postponed].into_iter().flatten().min())
     }
 
-    pub(super) fn notice(&mut self) -> Option<String> {
-        self.journal.notice().map(|notice| notice.to_string())
+    /// A batch that took long in this turn, and how many bytes it had.
+    pub(super) fn slow_batch(&mut self) -> Option<(Duration, usize)> {
+        self.slow_batch.take()
+    }
+
+    pub(super) fn notice(&mut self) -> Option<Notice> {
+        self.journal.notice()
     }
 
     pub(super) fn close(self) -> io::Result<()> {
@@ -217,7 +295,13 @@ impl Engine {
 /// A buffer for events that has grown beyond this is made smaller again.
 const KEPT_EVENTS: usize = 1 << 20;
 
-/// What a command adds to the journal, at most.
+/// What a message adds to the journal when it comes back, beside its bytes.
+const RETURN: usize = 64;
+
+/// What an outcome without a message adds to the journal when it is kept, at most.
+const OUTCOME: usize = 64;
+
+/// What a command adds to the journal, at most, without what it lets happen to waiting requests.
 fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
     const FIXED: usize = 2048;
     match command.operation {
@@ -227,30 +311,103 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
             FIXED + 2 * payload.len()
         }
         Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {
+            // It may have to come back, or is kept.
             FIXED + kernel.first_message(name)
+        }
+        // The outcomes of all parties, if this is the last one.
+        Operation::Object { kind: Kind::Barrier, name, verb: Verb::Arrive { .. } } => {
+            FIXED + OUTCOME * kernel.waiting_at(Kind::Barrier, name)
         }
         _ => FIXED,
     }
 }
 
-/// Whether it makes the state larger, so that it has to be refused when there is no space. What makes it smaller must
-/// be possible then.
-fn grows(kernel: &Kernel, command: &Command<'_>) -> bool {
+/// What a command does to the space of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It adds nothing.
+    Nothing,
+    /// It makes the state larger, or at least the journal.
+    Needs,
+    /// It makes the state smaller, and so the next snapshot: it goes on when there is little space.
+    GivesBack,
+}
+
+fn effect(command: &Command<'_>) -> Effect {
     match &command.operation {
-        Operation::Open { .. } => true,
-        // The message is kept with the answer, if there is one already.
-        Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {
-            command.retry.is_some() && kernel.first_message(name) > 0
-        }
-        Operation::Object { verb, .. } => matches!(
-            verb,
+        Operation::Ping | Operation::KeepAlive | Operation::List(_) => Effect::Nothing,
+        Operation::Open { .. } => Effect::Needs,
+        Operation::Close | Operation::Cancel { .. } => Effect::GivesBack,
+        Operation::Object { verb, .. } => match verb {
+            Verb::Show | Verb::Check { .. } => Effect::Nothing,
+            Verb::Delete | Verb::Release { .. } | Verb::Ack { .. } => Effect::GivesBack,
+            // The message is kept with the answer if that is numbered.
+            Verb::Take { .. } if command.retry.is_none() => Effect::GivesBack,
+            // It frees its taker, and the message is there already.
+            Verb::Return { .. } => Effect::GivesBack,
             Verb::Create(_)
-                | Verb::Acquire(_)
-                | Verb::Put { .. }
-                | Verb::Transfer { .. }
-                | Verb::Arrive { .. }
-                | Verb::Upgrade { .. }
-        ),
-        _ => false,
+            | Verb::Acquire(_)
+            | Verb::Take { .. }
+            | Verb::Put { .. }
+            | Verb::Transfer { .. }
+            | Verb::Arrive { .. }
+            | Verb::Upgrade { .. }
+            | Verb::Downgrade { .. }
+            | Verb::Down { .. }
+            | Verb::Wait
+            | Verb::Set
+            | Verb::Reset { .. } => Effect::Needs,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::MemoryJournal;
+    use crate::kernel::{Limits, SessionId, State};
+
+    const TTL: Duration = Duration::from_millis(1500);
+
+    /// An engine with a session that is silent from this instant on.
+    fn engine() -> (Engine, Instant) {
+        let (clock, start) = (Clock::starting(1_000_000, 0), Instant::now());
+        let kernel = Kernel::new(State::default(), Limits::default(), clock.after(start), 1);
+        let mut engine = Engine::new(kernel, Box::new(MemoryJournal::new()), clock, None, 100);
+        engine.turn_begins(start);
+        let (id, ttl) = (SessionId(1), TTL.as_millis() as Millis);
+        let operation = Operation::Open { id, ttl, label: "" };
+        let open = Command { session: None, retry: None, acked: None, timeout: None, operation };
+        engine.decide(Origin { connection: ConnectionKey(1), ticket: 1 }, &open);
+        (engine, start)
+    }
+
+    fn turn(engine: &mut Engine, at: Instant) -> usize {
+        engine.turn_begins(at);
+        engine.tick(at);
+        engine.turn_ends(at).unwrap();
+        engine.kernel.census().sessions
+    }
+
+    /// The process is stopped after some of a turn's requests were read, or between two turns.
+    #[test]
+    fn a_pause_ends_no_session_wherever_in_a_turn_it_begins() {
+        let moment = Duration::from_millis(1);
+        for is_within_a_turn in [false, true] {
+            let (mut engine, start) = engine();
+            assert_eq!(turn(&mut engine, start + moment), 1);
+            let resumed = start + TTL + Duration::from_millis(1500);
+            if is_within_a_turn {
+                engine.turn_begins(start + 2 * moment);
+                engine.turn_begins(resumed);
+                // What was due when this turn began.
+                engine.tick(start + 2 * moment);
+                engine.turn_ends(start + 2 * moment).unwrap();
+            }
+            assert_eq!(turn(&mut engine, resumed + moment), 1, "within: {is_within_a_turn}");
+            assert_eq!(turn(&mut engine, resumed + TTL / 2), 1);
+            // From then on it has to speak again.
+            assert_eq!(turn(&mut engine, resumed + TTL + 3 * moment), 0);
+        }
     }
 }

@@ -16,7 +16,11 @@ impl Default for Statuses {
 
 impl Statuses {
     pub(super) fn count(&mut self, status: Status) {
-        self.0[usize::from(status.number())] += 1;
+        self.count_number(status.number());
+    }
+
+    pub(super) fn count_number(&mut self, status: u16) {
+        self.0[usize::from(status)] += 1;
     }
 
     fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
@@ -33,6 +37,8 @@ pub(super) struct Figures {
     pub(super) decided: u64,
     pub(super) journaled: u64,
     pub(super) batches: u64,
+    /// The journal has no more space than what is left of its segments.
+    pub(super) is_short_of_space: bool,
     pub(super) uptime: f64,
 }
 
@@ -50,6 +56,8 @@ impl Figures {
         gauge("semaforo_waiting_requests", "Requests that wait.", self.census.waits as f64);
         gauge("semaforo_messages", "Messages in all queues.", self.census.messages as f64);
         gauge("semaforo_message_bytes", "Their bytes.", self.census.bytes as f64);
+        let short = f64::from(u8::from(self.is_short_of_space));
+        gauge("semaforo_journal_full", "1 while there is no space for the journal.", short);
         gauge("semaforo_next_fence", "The next fence.", self.census.next_fence as f64);
         let objects = metrics.gauge("semaforo_objects", "Objects, by kind.");
         for kind in Kind::ALL {

@@ -23,6 +23,21 @@ pub const DEFAULT_LIST: usize = 1000;
 pub const MAX_SEQ: u64 = 1 << 53;
 /// Requests of one connection that may wait at a time.
 pub const MAX_WAITS: usize = 100_000;
+/// The most bytes of a request of a client that has not shown a token yet, on a server that wants
+/// tokens.
+pub const STRANGER_FRAME: usize = 4096;
+/// A client that has not shown a token is closed when so many bytes of answers wait for it.
+pub const STRANGER_OUTPUT: usize = 64 << 10;
+/// Lines of the log about refused requests, a second. More of them are counted.
+pub const AUDITED: usize = 100;
+/// Requests of one connection are handled for so long in one turn of the loop; then it is the others' turn.
+pub const SHARE: Duration = Duration::from_millis(4);
+/// In a turn that has lasted for longer than this, there is only the [small share](SMALL_SHARE) left for each.
+pub const BUSY_TURN: Duration = Duration::from_millis(8);
+/// What a connection gets in a turn that has lasted for long: a request, or a few cheap ones.
+pub const SMALL_SHARE: Duration = Duration::from_micros(200);
+/// The clock is looked at after so many requests: often enough for the dearest, rarely enough for the cheapest.
+pub const LOOK_EVERY: u32 = 4;
 /// Figures are made for `/metrics` at most so often.
 pub const PUBLISHED_EVERY: Duration = Duration::from_millis(500);
 /// Requests of HTTP clients that may be under way, waiting ones included.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use super::calendar::Moment;
@@ -67,7 +67,27 @@ struct Line {
 pub struct Log {
     level: Level,
     queue: SyncSender<Line>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+/// What has become of lines.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Put into the queue.
+    accepted: AtomicU64,
+    /// Written.
+    written: AtomicU64,
+    /// Dropped since that was said last.
+    dropped: AtomicU64,
+}
+
+impl Counts {
+    /// How many lines were not written and not said to be dropped.
+    fn lost(&self) -> u64 {
+        let accepted = self.accepted.load(Ordering::SeqCst);
+        let unwritten = accepted.saturating_sub(self.written.load(Ordering::SeqCst));
+        unwritten + self.dropped.load(Ordering::SeqCst)
+    }
 }
 
 /// Dropping it, after all [`Log`]s, waits for a moment until the last lines are written.
@@ -75,12 +95,32 @@ pub struct Log {
 #[must_use = "dropping it at once waits for lines that nobody has written yet"]
 pub struct LogEnd {
     done: Receiver<()>,
+    counts: Arc<Counts>,
+    has_waited: bool,
+}
+
+impl LogEnd {
+    /// Waits for a moment until the last lines are written. How many were lost.
+    pub fn wait(mut self) -> u64 {
+        self.wait_once()
+    }
+
+    fn wait_once(&mut self) -> u64 {
+        if std::mem::replace(&mut self.has_waited, true) {
+            return 0;
+        }
+        // A log that cannot be written must not keep the process alive.
+        match self.done.recv_timeout(LAST_LINES) {
+            Err(RecvTimeoutError::Timeout) => self.counts.lost(),
+            // The thread has ended, and has said what it knew.
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => 0,
+        }
+    }
 }
 
 impl Drop for LogEnd {
     fn drop(&mut self) {
-        // A log that cannot be written must not keep the process alive.
-        let _ = self.done.recv_timeout(LAST_LINES);
+        self.wait_once();
     }
 }
 
@@ -99,22 +139,32 @@ impl Log {
     ) -> io::Result<(Self, LogEnd)> {
         let (send, receive) = sync_channel(queue);
         let (finished, done) = channel();
-        let dropped = Arc::new(AtomicU64::new(0));
-        let writer = Writer { sink, format, dropped: Arc::clone(&dropped), text: Vec::new() };
+        let counts = Arc::new(Counts::default());
+        let writer = Writer {
+            sink,
+            format,
+            counts: Arc::clone(&counts),
+            text: Vec::new(),
+            lines: 0,
+            told: 0,
+        };
         std::thread::Builder::new().name("log".into()).spawn(move || {
             lower_priority();
             writer.run(&receive);
             // Nobody waits any more if the process gave up on it.
             let _ = finished.send(());
         })?;
-        Ok((Self { level, queue: send, dropped }, LogEnd { done }))
+        Ok((
+            Self { level, queue: send, counts: Arc::clone(&counts) },
+            LogEnd { done, counts, has_waited: false },
+        ))
     }
 
     /// A log that nobody reads.
     #[must_use]
     pub fn silent() -> Self {
         let (queue, _) = sync_channel(0);
-        Self { level: Level::Error, queue, dropped: Arc::default() }
+        Self { level: Level::Error, queue, counts: Arc::default() }
     }
 
     /// Whether a line of this level would be written.
@@ -126,9 +176,11 @@ impl Log {
     pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if self.logs(level) {
             let line = Line { time: SystemTime::now(), level, text: text.to_string() };
-            if self.queue.try_send(line).is_err() {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+            let count = match self.queue.try_send(line) {
+                Ok(()) => &self.counts.accepted,
+                Err(_) => &self.counts.dropped,
+            };
+            count.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -172,17 +224,21 @@ fn lower_priority() {
 struct Writer {
     sink: Box<dyn Write + Send>,
     format: Format,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     text: Vec<u8>,
+    /// How many accepted lines there are in the text.
+    lines: u64,
+    /// How many lines it says were dropped.
+    told: u64,
 }
 
 impl Writer {
     fn run(mut self, queue: &Receiver<Line>) {
         while let Ok(line) = queue.recv() {
-            self.append(&line);
+            self.accept(&line);
             // What is there already goes out in one piece, and then what was lost behind it.
             for line in queue.try_iter().take(64) {
-                self.append(&line);
+                self.accept(&line);
             }
             self.report_dropped();
             self.flush();
@@ -192,11 +248,17 @@ impl Writer {
     }
 
     fn report_dropped(&mut self) {
-        let count = self.dropped.swap(0, Ordering::Relaxed);
+        let count = self.counts.dropped.load(Ordering::SeqCst);
+        self.told = count;
         if count > 0 {
             let text = format!("{count} lines of the log were dropped: it is written too slowly");
             self.append(&Line { time: SystemTime::now(), level: Level::Warning, text });
         }
+    }
+
+    fn accept(&mut self, line: &Line) {
+        self.lines += 1;
+        self.append(line);
     }
 
     fn append(&mut self, line: &Line) {
@@ -221,6 +283,8 @@ impl Writer {
         // There is nowhere to complain about a log that cannot be written.
         let _ = self.sink.write_all(&self.text).and_then(|()| self.sink.flush());
         self.text.clear();
+        self.counts.written.fetch_add(std::mem::take(&mut self.lines), Ordering::SeqCst);
+        self.counts.dropped.fetch_sub(std::mem::take(&mut self.told), Ordering::SeqCst);
     }
 }
 
@@ -327,7 +391,10 @@ mod tests {
         let (_open, gate) = channel();
         let gated = Box::new(Gate(Sink::default(), writing, gate));
         let (log, end) = Log::to(gated, Level::Info, Format::Plain, 10).unwrap();
-        log.info(format_args!("line"));
-        drop((log, end));
+        for _ in 0..15 {
+            log.info(format_args!("line"));
+        }
+        drop(log);
+        assert_eq!(end.wait(), 15, "those that wait, those being written and those dropped");
     }
 }

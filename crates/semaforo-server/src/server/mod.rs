@@ -7,27 +7,33 @@ mod clock;
 mod desk;
 mod digest;
 mod engine;
+mod fences;
 mod figures;
+pub mod files;
 pub mod http;
 mod http_clients;
 pub mod limits;
 pub mod log;
 mod options;
+mod refusals;
 mod render;
 mod start;
 mod translate;
 
 pub use clock::Clock;
-pub use options::{JournalKind, Options};
+pub use options::{JournalKind, Options, Reload};
 pub use start::{Server, StartError};
 
-use std::io;
+use std::io::{self, Write};
 
 /// The exit status after the journal has failed: an input or output error, as in `sysexits.h`.
 pub const JOURNAL_FAILED: i32 = 74;
 
 /// Ends the process: what was decided could not be made durable, and to go on would be to guess.
 fn die(failure: &io::Error) -> ! {
-    eprintln!("semaforo: the journal failed, nothing can be promised any more: {failure}");
+    let text =
+        format!("semaforo: the journal failed, nothing can be promised any more: {failure}\n");
+    // The pipe may be broken: it is the status that counts.
+    let _ = io::stderr().write_all(text.as_bytes());
     std::process::exit(JOURNAL_FAILED);
 }

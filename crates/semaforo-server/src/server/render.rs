@@ -1,7 +1,7 @@
 //! From the kernel's answers to bytes.
 
 use crate::kernel::{
-    Answer, ConnectionKey, Content, Details, Entry, Holder, ObjectView, View, Who, Wish,
+    Answer, ConnectionKey, Content, Details, Entry, Holder, Listing, ObjectView, View, Who, Wish,
 };
 use crate::wire::{Value, write_answer, write_string};
 
@@ -24,11 +24,35 @@ pub(super) fn render(
         Content::Nothing | Content::Message(_) | Content::Fragile(_) => {
             write_answer(output, status, id, numbers, answer.payload());
         }
-        Content::Error(_) | Content::View(_) => {
+        Content::Error(_) => {
             let payload = payload(answer, address);
             write_answer(output, status, id, numbers, payload.as_deref());
         }
+        Content::View(_) => {
+            let payload = payload(answer, address);
+            render_view(output, id, answer, payload.as_deref());
+        }
     }
+}
+
+/// Appends an answer that shows something, whose payload was made already. A list that does not end says behind what
+/// it goes on.
+pub(super) fn render_view(
+    output: &mut Vec<u8>,
+    id: Option<&str>,
+    answer: &Answer,
+    payload: Option<&[u8]>,
+) {
+    let after = match &answer.content {
+        Content::View(view) => match &**view {
+            View::List(Listing { entries, has_more: true }) => entries.last(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let after = after.map(|last| format!("/{}/{}", last.kind.plural(), last.name));
+    let headers = after.as_deref().map(|after| ("after", Value::Text(after)));
+    write_answer(output, answer.status.number(), id, headers, payload);
 }
 
 /// The payload of an answer, as JSON.
@@ -49,7 +73,7 @@ pub(super) fn payload(
             let mut json = Json::default();
             match &**view {
                 View::Object(object) => json.object(|json| show(json, object, address)),
-                View::List(entries) => json.array(entries, |json, entry| {
+                View::List(Listing { entries, .. }) => json.array(entries, |json, entry| {
                     json.object(|json| list(json, entry));
                 }),
             }

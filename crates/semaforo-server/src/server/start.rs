@@ -1,29 +1,31 @@
 //! Putting it together.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::bridge::{HttpSide, bridge};
 use super::clock::{Clock, wall};
-use super::desk::Desk;
-use super::engine::Engine;
+use super::desk::{Desk, Patience};
+use super::engine::{self, Engine};
+use super::fences::Fences;
 use super::http::{self, Http};
 use super::http_clients::HttpClients;
 use super::log::Log;
 use super::options::{JournalKind, Options};
+use super::refusals::Refusals;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::journal::{self, FileJournal, Fold, Journal, MemoryJournal, OpenError, Report};
 use crate::kernel::{BadEvent, Kernel, State};
 use crate::net::{self, Connections};
-
-/// Without a journal fences begin at the seconds of the wall clock, shifted by this: two million a second until a
-/// later start could repeat one.
-const SECONDS_SHIFT: u32 = 21;
 
 /// A server that can be run.
 pub struct Server {
@@ -96,12 +98,31 @@ impl Server {
         match options.journal.clone() {
             JournalKind::Memory => {
                 let clock = Clock::starting(wall(), 0);
-                let first_fence = (clock.at(Instant::now()) / 1000) << SECONDS_SHIFT;
+                let fences = match Fences::begin(options.fences.as_deref(), wall()) {
+                    Err(error) => {
+                        if let (Some(log), Some(directory)) = (&options.log, &options.fences) {
+                            let directory = directory.display();
+                            log.warning(format_args!(
+                                "fences cannot be reserved in {directory}: {error}; \
+                                 they may come again if the clock steps back"
+                            ));
+                        }
+                        Fences::begin(None, wall()).map_err(StartError::System)?
+                    }
+                    Ok(fences) => fences,
+                };
                 let journal = Box::new(MemoryJournal::default());
-                Self::assemble(options, State::default(), journal, clock, Some(first_fence))
+                Self::assemble(options, State::default(), journal, clock, Some(fences))
             }
             JournalKind::File { directory, durability } => {
-                let file_options = journal::Options { durability, ..journal::Options::default() };
+                let usual = journal::Options::default();
+                let batches = engine::batches(options.frames.size);
+                let file_options = journal::Options {
+                    durability,
+                    segment_size: usual.segment_size.max(batches.end().next_power_of_two()),
+                    least_segment: usual.least_segment.max(batches.start().next_power_of_two()),
+                    ..usual
+                };
                 let recovered =
                     FileJournal::open(&directory, file_options).map_err(StartError::Journal)?;
                 let (state, journal) = (recovered.state, Box::new(recovered.journal));
@@ -126,34 +147,62 @@ impl Server {
         Self::assemble(options, state, journal, clock, None)
     }
 
-    /// `unrecorded`: nobody will ever read the journal, and fences begin there.
+    /// `unrecorded`: the journal is never read, and fences are from here, beginning with
+    /// this one.
     fn assemble(
         options: Options,
         state: State,
         journal: Box<dyn Journal>,
         clock: Clock,
-        unrecorded: Option<u64>,
+        unrecorded: Option<(Fences, u64)>,
     ) -> Result<Self, StartError> {
         let for_http = options.http.map_or(0, |_| options.http_connections + http::RESERVED);
         let wanted = options.max_connections.saturating_add(for_http);
         let allowed = net::raise_open_files(wanted);
         let for_http = if allowed < wanted { for_http.min(allowed / 4) } else { for_http };
         let connections = (allowed - for_http).max(1);
+        let log = options.log.unwrap_or_else(Log::silent);
+        if allowed < wanted {
+            let needed = wanted as u64 + net::limits::OTHER_DESCRIPTORS;
+            let http = match options.http {
+                Some(_) => format!(
+                    " and {} over HTTP instead of {}",
+                    for_http.saturating_sub(http::RESERVED),
+                    options.http_connections
+                ),
+                None => String::new(),
+            };
+            log.warning(format_args!(
+                "the limit of open files ({}) allows {connections} connections \
+                 instead of {}{http}: `ulimit -n {needed}`, or LimitNOFILE of a service, raises it",
+                net::open_files(),
+                options.max_connections
+            ));
+        }
         let limits = net::Limits { connections, stuck: options.stuck, ..net::Limits::default() };
         let (mut net, address) = listen(limits, options.listen, options.tls.clone())?;
-        let log = options.log.unwrap_or_else(Log::silent);
         if options.signals {
-            for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            for signal in [SIGTERM, SIGINT, SIGHUP] {
                 net.watch_signal(signal).map_err(StartError::System)?;
             }
         }
         let now = clock.after(Instant::now());
-        let kernel = Kernel::new(state, options.limits, now, unrecorded.unwrap_or(1));
+        let (fences, first_fence) = unrecorded.unzip();
+        let mut kernel_limits = options.limits;
+        if fences.is_none() {
+            // For a moment there is all of it twice: a snapshot is folded beside it.
+            kernel_limits.memory /= 2;
+        }
+        let kernel = Kernel::new(state, kernel_limits, now, first_fence.unwrap_or(1));
         let largest = options.frames.size;
-        let engine = Engine::new(kernel, journal, clock, unrecorded.is_some(), largest);
-        let first_request = options.first_request;
+        let engine = Engine::new(kernel, journal, clock, fences, largest);
+        let patience =
+            Patience { first_request: options.first_request, unfinished: options.unfinished };
+        let refusals = Arc::new(Refusals::new(log.clone()));
+        let shared = Arc::clone(&refusals);
         let mut desk =
-            Desk::new(engine, options.frames, options.tokens, first_request, log.clone());
+            Desk::new(engine, options.frames, options.tokens, patience, shared, log.clone());
+        desk.reload = options.reload;
         let Some(http_address) = options.http else {
             return Ok(Self { net, desk, http: None, address, http_address: None, report: None });
         };
@@ -162,12 +211,19 @@ impl Server {
             body: options.frames.size,
             depth: options.frames.depth,
             hosts: options.hosts,
-            ..http::Options::default()
+            times: http::Times { first: options.first_request, ..http::Times::default() },
         };
         let limits = http_options.connection_limits();
         let (http_net, http_address) = listen(limits, http_address, options.tls)?;
-        let (main_side, http_side) = bridge(net.waker(), http_net.waker(), log);
-        desk.http = Some(HttpClients::new(main_side));
+        let (main_side, http_side) = bridge(
+            net.waker(),
+            http_net.waker(),
+            options.open_metrics,
+            refusals,
+            log,
+            options.on_http_turn,
+        );
+        desk.set_http(HttpClients::new(main_side));
         let http = Some((http_net, Http::new(http_options, http_side)));
         Ok(Self { net, desk, http, address, http_address: Some(http_address), report: None })
     }
@@ -192,22 +248,44 @@ impl Server {
 
     /// Serves until it is told to stop.
     ///
-    /// # Errors
-    /// If the operating system does not say any more which sockets are ready, or the journal cannot be closed.
+    /// # Errors If the operating system does not say any more which sockets are ready, the journal
+    /// cannot be closed, or the thread of HTTP has ended by itself.
     pub fn run(mut self) -> io::Result<()> {
         let http = self.http.take().map(|(mut net, mut http)| {
             let thread = thread::Builder::new().name("http".into());
-            thread.spawn(move || net.run(&mut http))
+            let obituary = http.backend().obituary();
+            thread.spawn(move || {
+                // Nothing of what it was about is looked at after a panic.
+                let ended = catch_unwind(AssertUnwindSafe(|| net.run(&mut http)));
+                let reason = match ended {
+                    Ok(Ok(())) => return None,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(panic) => format!("it panicked: {}", words(&*panic)),
+                };
+                obituary.publish(reason.clone());
+                Some(reason)
+            })
         });
         let http = http.transpose()?;
         self.net.run(&mut self.desk)?;
+        let mut failure = None;
         if let Some(thread) = http {
             self.desk.hear_out_http(&mut self.net);
-            // A panic there has been reported, and the journal is what matters now.
-            let _ = thread.join();
+            failure = thread.join().ok().flatten();
         }
-        self.desk.engine.close()
+        self.desk.engine.close()?;
+        // Half a server is worse than none: the program that watches it has to notice.
+        match failure {
+            Some(reason) => Err(io::Error::other(format!("the thread of HTTP ended: {reason}"))),
+            None => Ok(()),
+        }
     }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
 }
 
 /// Connections that listen.

@@ -8,7 +8,7 @@ use super::limits::{
     DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_ID, MAX_LIST, MAX_NAME, MAX_SEQ, MAX_TTL, MIN_TTL,
 };
 use crate::kernel::{
-    Answer, Command, Kind, Operation, Retry, SessionId, Settings, Status, Verb, Wish,
+    Answer, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb, Wish,
 };
 use crate::wire::Request;
 
@@ -28,6 +28,8 @@ pub(super) enum Wanted<'a> {
     Authenticate,
     /// What the server looks like.
     Show,
+    /// That tokens and certificates are read again.
+    Reload,
     /// The end.
     Shutdown,
 }
@@ -112,6 +114,7 @@ pub(super) fn translate<'a>(
         },
         _ => match target(&request.path)? {
             Target::Server => match method {
+                "RELOAD" => return Ok(Wanted::Reload),
                 "SHUTDOWN" => return Ok(Wanted::Shutdown),
                 "SHOW" => return Ok(Wanted::Show),
                 "LIST" => words.list(None)?,
@@ -260,7 +263,12 @@ impl<'a> Words<'a, '_> {
     fn list(&self, kind: Option<Kind>) -> Result<Operation<'a>, Answer> {
         let prefix = self.get("prefix").unwrap_or_default();
         let limit = self.number("limit", 0..=MAX_LIST)?.unwrap_or(DEFAULT_LIST);
-        Ok(Operation::List { kind, prefix, limit })
+        let after = match self.get("after").map(target).transpose()? {
+            None => None,
+            Some(Target::Object(kind, name)) => Some((kind, name)),
+            Some(_) => return Err(self.wrong("after", "the path of an object, /KIND/NAME")),
+        };
+        Ok(Operation::List(Selection { kind, prefix, after, limit }))
     }
 
     fn fence(&self) -> Result<Option<u64>, Answer> {
@@ -269,6 +277,11 @@ impl<'a> Words<'a, '_> {
 
     fn message(&self) -> Result<u64, Answer> {
         self.number("message", 0..=u64::MAX)?.ok_or_else(|| missing("message"))
+    }
+
+    /// Which delivery of a message is meant.
+    fn deliveries(&self) -> Result<Option<u64>, Answer> {
+        self.number("deliveries", 0..=u64::MAX)
     }
 
     /// A message's bytes: no payload is the payload `null`.
@@ -317,8 +330,12 @@ impl<'a> Words<'a, '_> {
             },
             "TRANSFER" => Verb::Transfer { payload: self.payload(), priority: self.priority()? },
             "TAKE" => Verb::Take { manual: self.either("ack", "auto", "manual")? },
-            "ACK" => Verb::Ack { message: self.message()? },
-            "RETURN" => Verb::Return { message: self.message()?, delay: self.delay()? },
+            "ACK" => Verb::Ack { message: self.message()?, deliveries: self.deliveries()? },
+            "RETURN" => Verb::Return {
+                message: self.message()?,
+                deliveries: self.deliveries()?,
+                delay: self.delay()?,
+            },
             _ => return Err(unknown_method(self.request, &format!("a {}", kind.singular()))),
         })
     }

@@ -1,13 +1,14 @@
 //! The simple commands: what they print, as text and as JSON, and how they end.
 
-use std::fs;
-use std::process::Stdio;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::support::{Program, Server, wait_until};
+use super::support::{LIMIT, Program, SEMAFORO, Server, wait_until};
 
 /// What an acquire prints, for a shell to evaluate.
 fn session_and_fence(printed: &str) -> (String, String) {
@@ -314,11 +315,9 @@ fn nobody_answers() {
 #[test]
 fn tokens() {
     let tokens = super::support::Directory::new();
-    let [file, own] = ["tokens", "own"].map(|name| tokens.file(name));
     let (limited, all) = ("0123456789abcdef", "fedcba9876543210");
-    fs::write(&file, format!("{limited} prefix=ci/ rights=use\n{all} rights=use,create\n"))
-        .unwrap();
-    fs::write(&own, format!("{limited}\n")).unwrap();
+    let lines = format!("{limited} prefix=ci/ rights=use\n{all} rights=use,create\n");
+    let (file, own) = (tokens.secret("tokens", &lines), tokens.secret("own", limited));
     let arguments = ["--journal", "memory", "--tokens", file.to_str().unwrap()];
     let server = Server::with(&arguments);
     assert_eq!(server.semaforo(&["ls", "--prefix", "ci/"]).code(), 77);
@@ -337,8 +336,8 @@ fn tokens() {
 
 #[test]
 fn encrypted_connections() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/net_support");
-    let [certificate, key] = ["certificate.pem", "key.pem"].map(|file| format!("{folder}/{file}"));
+    let directory = super::support::Directory::new();
+    let [certificate, key] = directory.certificate().map(|path| path.to_str().unwrap().to_owned());
     let server =
         Server::with(&["--journal", "memory", "--tls-cert", &certificate, "--tls-key", &key]);
     assert_eq!(server.print(&["ls", "--ca", &certificate]), "");
@@ -373,4 +372,38 @@ fn help_manual_and_completions() {
         assert!(script.contains("semaforo") && !script.contains("guardian"), "{shell}");
     }
     assert_eq!(server.semaforo(&["completions", "cmd"]).code(), 64);
+}
+
+/// 256 of them are kept for other things than connections, and a quarter of the rest is for HTTP.
+#[test]
+fn a_low_limit_of_open_files_is_told() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"ulimit -n 300; exec "$0" "$@""#, SEMAFORO]);
+    let server = Server::by(&mut shell, &["--journal", "memory"]);
+    server.wait_for_log("warning", "the limit of open files");
+    let log = server.log();
+    for number in ["300", "33 connections instead of 10000", "0 over HTTP instead of 1000", "11272"]
+    {
+        assert!(log.contains(number), "{number}: {log}");
+    }
+    assert_eq!(server.json(&["show"])["max_connections"], 33);
+    // So many there are.
+    let mut connections: Vec<TcpStream> =
+        (0..33).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let ping = |stream: &mut TcpStream| {
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.write_all(b"{\"Method\":\"PING\"}").unwrap();
+        let mut answer = [0; 15];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"{\"Status\":200}\n");
+    };
+    connections.iter_mut().for_each(ping);
+    let ended = server.semaforo(&["ls", "--connect-timeout", "50ms"]);
+    assert_eq!(ended.code(), 69, "there is no place");
+    connections.pop();
+    server.print(&["ls"]);
+
+    let server = Server::with(&["--journal", "memory", "--max-connections", "100"]);
+    assert_eq!(server.json(&["show"])["max_connections"], 100);
+    assert!(!server.log().contains("open files"), "{}", server.log());
 }

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +40,7 @@ impl Directory {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("semaforo-cli-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).unwrap();
         Self(path)
     }
 
@@ -48,6 +50,22 @@ impl Directory {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// A file that no other user can read.
+    pub(crate) fn secret(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.file(name);
+        let options = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+        options.open(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        path
+    }
+
+    /// A certificate and its key.
+    pub(crate) fn certificate(&self) -> [PathBuf; 2] {
+        ["certificate.pem", "key.pem"].map(|name| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/net_support");
+            self.secret(name, &fs::read_to_string(format!("{folder}/{name}")).unwrap())
+        })
     }
 }
 
@@ -62,7 +80,10 @@ impl Drop for Directory {
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: String,
+    /// Where it speaks HTTP.
+    pub(crate) http: String,
     pub(crate) directory: Directory,
+    log: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -72,28 +93,62 @@ impl Server {
     }
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
-        let (process, address) = Self::serve("127.0.0.1:0", arguments);
-        Self { process, address, directory: Directory::new() }
+        Self::by(&mut Command::new(SEMAFORO), arguments)
     }
 
-    fn serve(listen: &str, arguments: &[&str]) -> (Child, String) {
-        let mut process = Command::new(SEMAFORO)
+    /// One that a command starts which was not told any arguments yet.
+    pub(crate) fn by(command: &mut Command, arguments: &[&str]) -> Self {
+        let log = Arc::default();
+        let (process, [address, http]) = Self::serve(command, "127.0.0.1:0", arguments, &log);
+        Self { process, address, http, directory: Directory::new(), log }
+    }
+
+    fn serve(
+        command: &mut Command,
+        listen: &str,
+        arguments: &[&str],
+        log: &Arc<Mutex<String>>,
+    ) -> (Child, [String; 2]) {
+        let mut process = command
             .args(["serve", "--listen", listen, "--http", "127.0.0.1:0"])
             .args(arguments)
+            .env("XDG_DATA_HOME", env!("CARGO_TARGET_TMPDIR"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let (errors, log) = (process.stderr.take().unwrap(), Arc::clone(log));
+        thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                log.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = loop {
+        let mut after = |prefix: &str| loop {
             let line = lines.next().expect("the server has ended").unwrap();
-            if let Some(address) = line.strip_prefix("listening on ") {
+            if let Some(address) = line.strip_prefix(prefix) {
                 break address.to_owned();
             }
         };
+        let addresses = [after("listening on "), after("http on ")];
         // What else it says must not fill the pipe, nor find it closed.
         thread::spawn(move || lines.for_each(drop));
-        (process, address)
+        (process, addresses)
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Until a line of its log has both of them.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, one: &str, other: &str) {
+        wait_until(&format!("{one:?} and {other:?} are in a line of the log"), || {
+            self.log().lines().any(|line| line.contains(one) && line.contains(other))
+        });
     }
 
     pub(crate) fn kill(&mut self) {
@@ -108,7 +163,9 @@ impl Server {
     /// Kills it, and starts it again where it was.
     pub(crate) fn restart(&mut self, arguments: &[&str]) {
         self.kill();
-        let (process, address) = Self::serve(&self.address, arguments);
+        let (process, [address, http]) =
+            Self::serve(&mut Command::new(SEMAFORO), &self.address, arguments, &self.log);
+        self.http = http;
         assert_eq!(address, self.address);
         self.process = process;
     }
@@ -120,6 +177,7 @@ impl Server {
             .args(arguments)
             .env("SEMAFORO_SERVER", &self.address)
             .env_remove("SEMAFORO_TOKEN")
+            .env_remove("SEMAFORO_SESSION")
             .env("USER", "tester")
             .current_dir(self.directory.path())
             .stdin(Stdio::null());

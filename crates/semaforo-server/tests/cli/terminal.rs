@@ -160,3 +160,17 @@ fn one_line_says_who_is_before_us() {
     terminal.wait_for("\r\x1b[Ktogether\r\n");
     terminal.wait_for("ready> ");
 }
+
+#[test]
+fn a_message_is_shown_on_a_terminal_harmlessly_and_handed_to_a_program_as_it_is() {
+    let server = Server::start();
+    server.print(&["queue", "create", "q"]);
+    let text = "red \u{1b}[31m\u{9b}0m\u{7f}, two\nlines";
+    for _ in 0..2 {
+        server.print(&["queue", "put", "q", "--raw", text]);
+    }
+    assert_eq!(server.print(&["queue", "take", "q", "--raw"]), format!("{text}\n"));
+    let mut terminal = Terminal::new(&server);
+    terminal.press("$semaforo queue take q --raw\n");
+    terminal.wait_for("red \\u001b[31m\\u009b0m\\u007f, two\r\nlines");
+}

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use semaforo_server::client::Client;
 use serde_json::{Value, json};
 
+use super::client_support::liar::{Liar, Lie, Speaker};
 use super::support::{Ended, Server, is_gone, wait_until};
 
 fn queue(messages: &[&str]) -> Server {
@@ -289,4 +290,34 @@ fn what_cannot_work() {
     ] {
         assert_eq!(server.semaforo(arguments).code(), 64, "{arguments:?}");
     }
+}
+
+/// Two workers on a network that repeats what they return: a message is never run twice at the same
+/// time.
+#[test]
+fn a_return_that_comes_twice_starts_no_second_command() {
+    let server = queue(&["1"]);
+    let is_return = |frame: &[u8]| String::from_utf8_lossy(frame).contains(r#""RETURN""#);
+    let liar = Liar::start(server.address.parse().unwrap(), move |speaker, frame| {
+        if speaker == Speaker::Client && is_return(frame) { Lie::Repeat } else { Lie::Pass }
+    });
+    // It fails until it was delivered forty times. Who finds another one at work says so.
+    let script = "mkdir busy || echo $SEMAFORO_DELIVERIES >> both; sleep 0.02; rmdir busy; \
+                  test $SEMAFORO_DELIVERIES -ge 40";
+    let address = liar.address.to_string();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let arguments = ["work", "jobs", "--concurrency", "2", "--idle-exit", "500ms"];
+            let command = ["--retry-delay", "0s", "--", "sh", "-c", script];
+            let mut command = server.command(&[&arguments[..], &command].concat());
+            super::support::Program::start(command.env("SEMAFORO_SERVER", &address))
+        })
+        .collect();
+    for worker in workers {
+        let ended = worker.wait();
+        assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    }
+    let both = fs::read_to_string(server.directory.file("both")).unwrap_or_default();
+    assert_eq!(both, "", "deliveries that ran beside another");
+    assert_eq!(count(&server, "jobs", "held"), 0);
 }

@@ -519,3 +519,24 @@ fn through_tls_with_a_token() {
     client.request("SHUTDOWN", "/").wait().unwrap();
     running.join().unwrap();
 }
+
+/// Nothing leaves this machine all the same: systems take this address for their own.
+#[test]
+fn a_token_goes_to_this_machine_only_unless_it_is_encrypted() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let address = format!("0.0.0.0:{}", silent.local_addr().unwrap().port());
+    let refused = Client::connect(&address).token("a-secret-of-some-length").wait().map(drop);
+    let Err(Error::CannotConnect(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("unencrypted"), "{error}");
+    let accepted = silent.accept().map(drop).map_err(|error| error.kind());
+    assert_eq!(accepted, Err(std::io::ErrorKind::WouldBlock));
+
+    let secret = "a-secret-of-some-length-0123456789";
+    let tokens = Tokens::parse(&format!("{secret} rights=use,create,admin")).unwrap();
+    let server =
+        Running::with(Options { tokens: Some(tokens), ..Options::default() }, Some(secret));
+    let address = format!("0.0.0.0:{}", server.address.port());
+    Client::connect(&address).token(secret).insecure().wait().unwrap().ping().wait().unwrap();
+}

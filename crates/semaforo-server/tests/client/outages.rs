@@ -221,3 +221,37 @@ fn under_constant_outages_everything_adds_up() {
     assert_eq!(different.len(), taken.len());
     assert!(matches!(jobs.take().timeout(Duration::ZERO).wait(), Err(Error::TimedOut)));
 }
+
+/// The answer to a RETURN is lost, and meanwhile the same session has the message again. The RETURN
+/// that the client sends once more is about the first delivery: two workers must not have the
+/// message at once.
+#[test]
+fn a_message_that_is_returned_twice_goes_to_one_worker() {
+    let server = Running::start();
+    let proxy = Proxy::start(server.address);
+    let (client, other) = (through(&proxy), server.client());
+    let queue = client.queue("jobs");
+    queue.create(0).wait().unwrap();
+    for round in 0..10 {
+        queue.put("1").wait().unwrap();
+        let first = queue.take_manual().wait().unwrap();
+        let mut second = queue.take_manual();
+        assert!(poll_once(&mut second).is_pending());
+        until("the second waits", || shown(&other, "/queues/jobs", "waiting") == 1);
+        let heard = proxy.answers();
+        proxy.set_deaf(true);
+        let returning = first.give_back();
+        until("the message is out again", || {
+            proxy.answers() > heard && shown(&other, "/queues/jobs", "waiting") == 0
+        });
+        proxy.set_deaf(false);
+        proxy.cut();
+        returning.wait().unwrap();
+        let second = block_on(second.timeout(LONG)).unwrap();
+        assert_eq!(second.deliveries, 2);
+        let stolen = other.queue("jobs").take_manual().timeout(Duration::ZERO).wait();
+        assert!(matches!(stolen, Err(Error::TimedOut)), "round {round}: both have it: {stolen:?}");
+        assert!(!second.is_lost());
+        second.ack().wait().unwrap();
+    }
+}

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "not every test needs all of it")]
 
+pub mod liar;
 pub mod proxy;
 pub mod script;
 

@@ -18,6 +18,7 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     let options = JournalOptions {
         durability: Durability::Always,
         segment_size: 4 << 20,
+        least_segment: 4 << 20,
         snapshot_after: 8 << 20,
         background: Background::Threads,
     };

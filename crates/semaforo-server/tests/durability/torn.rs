@@ -14,6 +14,7 @@ use semaforo_server::kernel::{
 const SMALL: Options = Options {
     durability: Durability::Always,
     segment_size: 8 << 10,
+    least_segment: 8 << 10,
     snapshot_after: 9 << 10,
     background: Background::Inline,
 };

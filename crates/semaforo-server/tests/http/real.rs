@@ -6,6 +6,7 @@ use std::thread;
 
 use crate::support::{LONG, Server, until};
 use semaforo_server::server::access::Tokens;
+use semaforo_server::server::http::RESERVED;
 use semaforo_server::server::{self, Options};
 use semaforo_server::wire;
 
@@ -17,38 +18,49 @@ fn start(options: Options) -> (Server, SocketAddr) {
     (Server::run(server), address)
 }
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         let mut found = lines.filter(|(other, _)| other.eq_ignore_ascii_case(name));
         found.next().unwrap_or_else(|| panic!("no {name} in {}", self.head)).1
     }
 }
 
-struct Browser {
-    stream: TcpStream,
+/// One request on a connection of its own.
+pub(crate) fn post_with(address: SocketAddr, path: &str, headers: &str, body: &str) -> Answer {
+    let mut browser = Browser::connect(address);
+    browser.send(&format!("POST {path}"), headers, body);
+    browser.answer()
+}
+
+pub(crate) struct Browser {
+    pub(crate) stream: TcpStream,
     answers: BufReader<TcpStream>,
 }
 
 impl Browser {
-    fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         let answers = BufReader::new(stream.try_clone().unwrap());
         Self { stream, answers }
     }
 
-    fn send(&mut self, line: &str, headers: &str, body: &str) {
+    pub(crate) fn write(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn send(&mut self, line: &str, headers: &str, body: &str) {
         self.try_send(line, headers, body).unwrap();
     }
 
-    fn try_send(&mut self, line: &str, headers: &str, body: &str) -> io::Result<()> {
+    pub(crate) fn try_send(&mut self, line: &str, headers: &str, body: &str) -> io::Result<()> {
         let length = body.len();
         let text = format!(
             "{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
@@ -56,7 +68,7 @@ impl Browser {
         self.stream.write_all(text.as_bytes())
     }
 
-    fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> Answer {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             assert_ne!(self.answers.read_line(&mut head).unwrap(), 0, "closed after {head:?}");
@@ -71,7 +83,7 @@ impl Browser {
         answer
     }
 
-    fn post(&mut self, path: &str, body: &str) -> Answer {
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> Answer {
         self.send(&format!("POST {path}"), "", body);
         self.answer()
     }
@@ -226,6 +238,28 @@ fn a_server_that_stops_answers_whoever_asks_meanwhile() {
             thread.join().unwrap();
         }
     }
+}
+
+/// They were accepted by the system, and not yet by the server, when it was told to stop.
+#[test]
+fn connections_that_wait_for_a_place_are_answered_when_the_server_stops() {
+    let (server, address) = start(Options { http_connections: 1, ..Options::default() });
+    let mut client = server.connect();
+    client.done("CREATE q");
+    let mut taker = Browser::connect(address);
+    taker.send("POST /v1", "", r#"{"Method":"TAKE","Path":"q"}"#);
+    client.until_waiting("/queues/q", 1);
+    let _reserved: Vec<Browser> = (0..RESERVED).map(|_| Browser::connect(address)).collect();
+    let mut outside: Vec<Browser> = (0..10).map(|_| Browser::connect(address)).collect();
+    for browser in &mut outside {
+        browser.send("POST /v1", "", r#"{"Method":"PING"}"#);
+    }
+    client.done("SHUTDOWN /");
+    assert_eq!(taker.answer().status, 503);
+    for browser in &mut outside {
+        assert_eq!(browser.answer().status, 503);
+    }
+    server.join();
 }
 
 #[test]

@@ -78,6 +78,47 @@ fn at_every_operation() {
     }
 }
 
+/// A life on a disk that has space for two segments and little more: snapshots are made of the segment in use, too.
+fn live_cramped(disk: &SimulatedDisk) -> u64 {
+    disk.set_capacity(Some(18 << 10));
+    let Ok(Simulated { mut journal, state, .. }) = try_open(disk, NO_SNAPSHOTS) else {
+        return 0;
+    };
+    let (mut confirmed, mut now) = (state.last, Instant::now());
+    while confirmed < LAST {
+        // As often as a segment is tried again.
+        for _ in 0..4 {
+            now += Duration::from_secs(2);
+            if journal.turn(now).is_err() {
+                return confirmed;
+            }
+        }
+        let event = event(confirmed + 1, 700);
+        if !journal.has_room(event.len()) || journal.submit(&event, confirmed + 1, false).is_err() {
+            return confirmed;
+        }
+        confirmed += 1;
+    }
+    confirmed
+}
+
+#[test]
+fn at_every_operation_on_a_disk_that_is_almost_full() {
+    let disk = SimulatedDisk::new();
+    assert_eq!(live_cramped(&disk), LAST);
+    for n in 0..disk.operations() {
+        for luck in LUCK {
+            let disk = SimulatedDisk::new();
+            disk.crash_at(n);
+            let confirmed = live_cramped(&disk);
+            assert!(disk.has_crashed());
+            disk.restart(luck);
+            disk.set_capacity(None);
+            check(&disk, confirmed, &format!("operation {n}, {luck:?}"));
+        }
+    }
+}
+
 #[test]
 fn and_again_at_every_operation_of_the_recovery() {
     for n in (0..operations(SMALL)).step_by(5) {

@@ -13,6 +13,7 @@ pub(crate) type SimulatedJournal = FileJournal<SimulatedDisk>;
 pub(crate) const SMALL: Options = Options {
     durability: Durability::Always,
     segment_size: 8 << 10,
+    least_segment: 8 << 10,
     snapshot_after: 9 << 10,
     background: Background::Inline,
 };

@@ -2,7 +2,7 @@
 
 use semaforo_server::kernel::{
     Kind::{Barrier, Lock, Queue, ReadWriteLock, Semaphore},
-    Limits, Operation, SessionId, Verb, Wish,
+    Limits, Operation, Selection, SessionId, Verb, Wish,
 };
 
 use crate::support::{
@@ -95,7 +95,7 @@ fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
     world.done(session.seq(1), Queue, "q", BORROW);
     assert_eq!(world.kernel.census().bytes, 16, "it is out, and kept");
     // But not for ever without a word about what has arrived.
-    world.done(session, Queue, "q", Verb::Return { message: 1, delay: 0 });
+    world.done(session, Queue, "q", Verb::Return { message: 1, deliveries: None, delay: 0 });
     assert_eq!(world.try_(session.seq(2), Queue, "q", BORROW), 507);
     world.command(session.acked(1), Operation::Ping);
     world.done(session.seq(2), Queue, "q", BORROW);
@@ -103,7 +103,7 @@ fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
     assert_eq!(world.kernel.census().bytes, 20);
     let waits = world.ask(session.seq(4), Queue, "q", BORROW);
     let next = world.ask(connection(2), Queue, "q", TAKE);
-    world.done(session, Queue, "q", Verb::Return { message: 2, delay: 0 });
+    world.done(session, Queue, "q", Verb::Return { message: 2, deliveries: None, delay: 0 });
     assert_eq!(world.statuses(&[waits, next]), [507, 200]);
     world.command(session.acked(3), Operation::Ping);
     assert_eq!(world.kernel.census().bytes, 6);
@@ -116,17 +116,32 @@ fn lists_are_in_order_and_cut_at_the_limit() {
         world.done(connection(1), Semaphore, name, semaphore(1));
     }
     world.hold(connection(1), Lock, "a", Wish::Permits(1));
-    let mut list = |kind, prefix, limit| {
-        let request = world.command(connection(1), Operation::List { kind, prefix, limit });
+    let mut list = |kind, prefix, after, limit| {
+        let list = Operation::List(Selection { kind, prefix, after, limit });
+        let request = world.command(connection(1), list);
         let semaforo_server::kernel::Content::View(view) = &world.answers[&request].content else {
             panic!("a list was asked for");
         };
         let semaforo_server::kernel::View::List(all) = &**view else { panic!() };
-        all.iter()
-            .map(|entry| format!("{}/{}", entry.kind.singular(), entry.name))
-            .collect::<Vec<_>>()
+        let names = all.entries.iter();
+        let mut names: Vec<_> =
+            names.map(|entry| format!("{}/{}", entry.kind.singular(), entry.name)).collect();
+        names.extend(all.has_more.then(|| "...".into()));
+        names
     };
-    assert_eq!(list(None, "a", 9), ["lock/a", "semaphore/a", "semaphore/ab"]);
-    assert_eq!(list(Some(Semaphore), "", 2), ["semaphore/a", "semaphore/ab"]);
-    assert_eq!(list(Some(Queue), "", 2), [] as [&str; 0]);
+    assert_eq!(list(None, "a", None, 9), ["lock/a", "semaphore/a", "semaphore/ab"]);
+    assert_eq!(list(None, "a", None, 3), ["lock/a", "semaphore/a", "semaphore/ab"]);
+    assert_eq!(list(Some(Semaphore), "", None, 2), ["semaphore/a", "semaphore/ab", "..."]);
+    assert_eq!(list(Some(Queue), "", None, 2), [] as [&str; 0]);
+    // It goes on behind anything, also what is not there (any more), or does not begin so.
+    let after = |kind, name| Some((kind, name));
+    assert_eq!(list(None, "", after(Lock, "a"), 2), ["semaphore/a", "semaphore/ab", "..."]);
+    assert_eq!(
+        list(None, "", after(Semaphore, "aa"), 9),
+        ["semaphore/ab", "semaphore/b", "semaphore/c"]
+    );
+    assert_eq!(list(None, "a", after(Semaphore, "a"), 9), ["semaphore/ab"]);
+    assert_eq!(list(None, "b", after(Semaphore, "a"), 9), ["semaphore/b"]);
+    assert_eq!(list(Some(Lock), "", after(Semaphore, "a"), 9), [] as [&str; 0]);
+    assert_eq!(list(None, "", None, 0), ["..."]);
 }

@@ -227,14 +227,28 @@ fn what_is_out_is_gone_when_acknowledged_and_back_in_its_place_when_returned() {
         let (a, b) = (borrow(&mut world, caller), borrow(&mut world, caller));
         assert_eq!(counts(&mut world), [1, 0, 2]);
         for other in [connection(2), connection(1).of(2)] {
-            assert_eq!(world.try_(other, Queue, NAME, Verb::Ack { message: a }), 410);
-            let back = Verb::Return { message: a, delay: 0 };
+            assert_eq!(
+                world.try_(other, Queue, NAME, Verb::Ack { message: a, deliveries: None }),
+                410
+            );
+            let back = Verb::Return { message: a, deliveries: None, delay: 0 };
             assert_eq!(world.try_(other, Queue, NAME, back), 410);
         }
-        world.done(caller, Queue, NAME, Verb::Ack { message: b });
-        assert_eq!(world.try_(caller, Queue, NAME, Verb::Ack { message: b }), 410);
-        world.done(caller, Queue, NAME, Verb::Return { message: a, delay: 0 });
-        assert_eq!(world.try_(caller, Queue, NAME, Verb::Return { message: a, delay: 0 }), 410);
+        world.done(caller, Queue, NAME, Verb::Ack { message: b, deliveries: None });
+        assert_eq!(
+            world.try_(caller, Queue, NAME, Verb::Ack { message: b, deliveries: None }),
+            410
+        );
+        world.done(caller, Queue, NAME, Verb::Return { message: a, deliveries: None, delay: 0 });
+        assert_eq!(
+            world.try_(
+                caller,
+                Queue,
+                NAME,
+                Verb::Return { message: a, deliveries: None, delay: 0 }
+            ),
+            410
+        );
         assert_eq!(world.kernel.census().bytes, 2);
         assert_eq!(drain(&mut world), "ac");
         assert_eq!(world.kernel.census().bytes, 0);
@@ -250,7 +264,7 @@ fn deliveries_are_counted() {
             let answer = world.done(caller, Queue, NAME, BORROW);
             assert_eq!(answer.headers.get(Header::Deliveries), Some(round));
             let message = answer.headers.get(Header::Message).expect("a number");
-            world.done(caller, Queue, NAME, Verb::Return { message, delay });
+            world.done(caller, Queue, NAME, Verb::Return { message, deliveries: None, delay });
             world.pass(delay);
         }
     }
@@ -262,7 +276,7 @@ fn a_message_returned_with_a_delay_waits_for_its_time() {
         let mut world = world(0);
         put_all(&mut world, &[b"a", b"b"]);
         let message = borrow(&mut world, caller);
-        world.done(caller, Queue, NAME, Verb::Return { message, delay: 100 });
+        world.done(caller, Queue, NAME, Verb::Return { message, deliveries: None, delay: 100 });
         assert_eq!(counts(&mut world), [1, 1, 0]);
         world.restart();
         assert_eq!(counts(&mut world), [1, 1, 0]);
@@ -278,7 +292,7 @@ fn a_message_that_returns_is_not_written_again() {
         world.done(connection(9), Queue, NAME, put(&[b'm'; 5000]));
         let message = borrow(&mut world, caller);
         let before = world.journal.len();
-        world.done(caller, Queue, NAME, Verb::Return { message, delay: 100 });
+        world.done(caller, Queue, NAME, Verb::Return { message, deliveries: None, delay: 100 });
         assert!(world.journal.len() < before + 50);
         let request = world.ask(connection(2), Queue, NAME, TAKE);
         world.pass(100);
@@ -295,7 +309,7 @@ fn what_is_delayed_or_out_counts_towards_the_capacity() {
     let message = borrow(&mut world, connection(1));
     let waits = world.ask(connection(2), Queue, NAME, put(b"c"));
     assert_eq!(world.status(waits), None);
-    world.done(connection(1), Queue, NAME, Verb::Ack { message });
+    world.done(connection(1), Queue, NAME, Verb::Ack { message, deliveries: None });
     assert_eq!(world.status(waits), Some(200));
 }
 
@@ -330,7 +344,7 @@ fn what_is_out_to_a_session_stays_out_across_a_restart_and_what_is_out_to_a_conn
         }
         assert_eq!(counts(&mut world), [1, 0, 1]);
         assert_eq!(drain(&mut world), "b");
-        world.done(connection(7).of(1), Queue, NAME, Verb::Ack { message });
+        world.done(connection(7).of(1), Queue, NAME, Verb::Ack { message, deliveries: None });
         assert_eq!(counts(&mut world), [0, 0, 0]);
     }
 }
@@ -391,7 +405,10 @@ fn deleting_a_queue_forgets_its_messages_and_whatever_was_to_come() {
     world.done(connection(9), Queue, NAME, Verb::Delete);
     assert_eq!(world.status(waits), Some(404));
     world.done(connection(9), Queue, NAME, queue(2));
-    assert_eq!(world.try_(connection(1).of(1), Queue, NAME, Verb::Ack { message }), 410);
+    assert_eq!(
+        world.try_(connection(1).of(1), Queue, NAME, Verb::Ack { message, deliveries: None }),
+        410
+    );
     assert_eq!(counts(&mut world), [0, 0, 0]);
     world.done(connection(9), Queue, NAME, Verb::Delete);
     world.command(connection(1).of(1), semaforo_server::kernel::Operation::Close);
@@ -422,7 +439,7 @@ fn neither_is_that_of_a_transferred_message_that_was_out_to_a_session() {
         }
         put_all(&mut world, &[b"b"]);
         borrow(&mut world, connection(3).of(1));
-        let ack = Verb::Ack { message: lost };
+        let ack = Verb::Ack { message: lost, deliveries: None };
         assert_eq!(world.try_(connection(2).of(1), Queue, NAME, ack), 410);
         assert_eq!(counts(&mut world), [0, 0, 1]);
     }

@@ -3,17 +3,22 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use semaforo_server::kernel::{Header, Kind::Queue, Verb};
+use semaforo_server::kernel::{
+    Header,
+    Kind::{Barrier, Event, Latch, Lock, Queue, ReadWriteLock, Semaphore},
+    Verb, Wish,
+};
 
 use crate::support::{
-    BORROW, Caller, Request, TAKE, World, connection, dump, put, queue, transfer,
+    BORROW, Caller, READ, RELEASE, Request, TAKE, WRITE, World, acquire, arrive, connection, dump,
+    event, latch, put, queue, release, semaphore, transfer,
 };
 
 const NAME: &str = "q";
 const MANY: u64 = 20;
 static MESSAGE: [u8; 1000] = [b'm'; 1000];
 /// What one who is let through adds at most: the message in an answer, in the outcome that is kept, and a little.
-const ONE: usize = 2 * MESSAGE.len() + 100;
+const ONE: usize = 2 * MESSAGE.len() + 200;
 
 fn world(capacity: u64) -> World {
     let mut world = World::default();
@@ -102,6 +107,174 @@ fn takers_that_are_back_together() {
     }
     assert!(bounded(&mut world, |world| world.resume(1)) > 2);
     assert!(world.statuses(&takers).iter().all(|status| *status == 200));
+}
+
+/// One hold is given back, and many readers are let in: not all at once, and no later reader among them.
+#[test]
+fn readers_that_go_in_together_when_a_write_ends() {
+    let mut world = World::default();
+    let first = world.hold(connection(9), ReadWriteLock, "t", Wish::Write);
+    let readers: Vec<_> =
+        (1..=MANY).map(|at| world.ask(connection(at), ReadWriteLock, "t", READ)).collect();
+    let writer = world.ask(connection(100), ReadWriteLock, "t", WRITE);
+    world.room = 300;
+
+    world.done(connection(9), ReadWriteLock, "t", release(first));
+    let mut steps = 0;
+    let mut late = Vec::new();
+    while world.kernel.has_postponed() {
+        // Also if a reader that went in leaves before the others are in.
+        if steps == 1 {
+            let fence = world.header(readers[0], Header::Fence);
+            world.done(connection(1), ReadWriteLock, "t", release(fence));
+        }
+        late.push(world.ask(connection(200 + steps), ReadWriteLock, "t", READ));
+        world.pass(0);
+        assert!(world.added < 2 * world.room, "{} bytes at once", world.added);
+        steps += 1;
+    }
+    assert!(steps > 1, "{steps}");
+    assert!(world.statuses(&readers).iter().all(|status| *status == 200));
+    assert!(world.statuses(&late).iter().all(|status| *status == 0));
+    for (reader, at) in readers.iter().zip(1..).skip(1) {
+        assert_eq!(world.status(writer), None);
+        let fence = world.header(*reader, Header::Fence);
+        world.done(connection(at), ReadWriteLock, "t", release(fence));
+    }
+    assert_eq!(world.status(writer), Some(200));
+    world.disconnect(100);
+    world.catch_up();
+    assert!(world.statuses(&late).iter().all(|status| *status == 200));
+    for step in 0..steps {
+        world.disconnect(200 + step);
+    }
+    assert_eq!(world.show(ReadWriteLock, "t"), None, "nothing is left of it");
+}
+
+/// What lets many through at once, though each of them adds nothing to the journal.
+#[test]
+fn requests_without_messages_that_are_let_through_together() {
+    type Case = (fn(&mut World), fn(&mut World));
+    let cases: [(_, _, Case); 3] = [
+        (
+            Latch,
+            Verb::Wait,
+            (
+                |world| {
+                    let one = latch(1);
+                    world.done(connection(9), Latch, "x", one);
+                },
+                |world| {
+                    world.done(connection(9), Latch, "x", Verb::Down { by: 1 });
+                },
+            ),
+        ),
+        (
+            Event,
+            Verb::Wait,
+            (
+                |world| {
+                    let unset = event(false, false);
+                    world.done(connection(9), Event, "x", unset);
+                },
+                |world| {
+                    world.done(connection(9), Event, "x", Verb::Set);
+                },
+            ),
+        ),
+        (
+            Semaphore,
+            acquire(1),
+            (
+                |world| {
+                    world.done(connection(9), Semaphore, "x", semaphore(100));
+                    world.hold(connection(9), Semaphore, "x", Wish::Permits(100));
+                },
+                |world| {
+                    world.done(connection(9), Semaphore, "x", RELEASE);
+                },
+            ),
+        ),
+    ];
+    for (kind, verb, (prepare, let_through)) in cases {
+        for deleted in [false, true] {
+            let mut world = World::default();
+            prepare(&mut world);
+            let waits: Vec<_> =
+                (1..=MANY).map(|at| world.ask(connection(at), kind, "x", verb)).collect();
+            world.room = 300;
+            let_through(&mut world);
+            let through = |world: &World| {
+                let statuses = world.statuses(&waits);
+                statuses.iter().filter(|status| **status == 200).count()
+            };
+            assert!((1..8).contains(&through(&world)), "{}", through(&world));
+            assert!(world.statuses(&waits).is_sorted_by(|one, other| one >= other), "in order");
+            // One that does not want to wait is behind all who do, and learns how it went with the next step.
+            let impatient = world.ask(connection(50).now(), kind, "x", verb);
+            if deleted {
+                let before = through(&world);
+                world.room = usize::MAX;
+                world.done(connection(9), kind, "x", Verb::Delete);
+                assert!(!world.kernel.has_postponed());
+                assert_eq!(world.statuses(&waits)[before..], vec![404; MANY as usize - before]);
+                continue;
+            }
+            if kind == Semaphore {
+                world.catch_up();
+                assert_eq!(through(&world), MANY as usize);
+                continue;
+            }
+            // All pass: a later request overtakes no other in that.
+            assert_eq!(world.status(impatient), Some(200));
+            // And one that waited when it was opened passes, although it is shut again; whose time is up, too.
+            world.done(connection(9), kind, "x", Verb::Reset { count: Some(1) });
+            assert!(world.cancel(waits[MANY as usize - 1]));
+            assert_eq!(world.status(waits[MANY as usize - 1]), Some(200));
+            let late = world.ask(connection(60), kind, "x", verb);
+            world.catch_up();
+            assert_eq!(through(&world), MANY as usize);
+            assert_eq!(world.status(late), None);
+            let_through(&mut world);
+            world.catch_up();
+            assert_eq!(world.status(late), Some(200));
+        }
+    }
+}
+
+/// Time limits that end together, and sessions: not all at once.
+#[test]
+fn what_is_due_at_the_same_time() {
+    let mut world = World::default();
+    world.hold(connection(9), Lock, "a", Wish::Permits(1));
+    let waits: Vec<_> =
+        (1..=MANY).map(|at| world.ask(connection(at).within(10), Lock, "a", acquire(1))).collect();
+    for session in 1..=MANY {
+        world.open(session.into(), 100);
+        world.ask(connection(50).of(session.into()), Lock, "a", acquire(1));
+    }
+    world.most_handed = 300;
+    world.pass(10);
+    let ended = |world: &World| {
+        world.statuses(&waits).into_iter().take_while(|status| *status == 204).count()
+    };
+    assert!((1..8).contains(&ended(&world)), "{}", ended(&world));
+    let is_due =
+        |world: &World| world.kernel.next_deadline().is_some_and(|time| time <= world.time);
+    assert!(is_due(&world), "it goes on at once");
+    while is_due(&world) {
+        world.pass(0);
+        assert!(world.added < 2 * world.most_handed, "{} bytes at once", world.added);
+    }
+    assert_eq!(ended(&world), MANY as usize);
+    world.pass(100);
+    let sessions = world.kernel.census().sessions;
+    assert!((1..MANY as usize).contains(&sessions), "{sessions}");
+    while is_due(&world) {
+        world.pass(0);
+    }
+    let census = world.kernel.census();
+    assert_eq!((census.sessions, census.waits), (0, 0));
 }
 
 #[test]
@@ -263,11 +436,16 @@ fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
             }
             Step::Ack { at, pick } => {
                 let message = out(&world, at, pick);
-                world.ask(caller(at), Queue, NAME, Verb::Ack { message });
+                world.ask(caller(at), Queue, NAME, Verb::Ack { message, deliveries: None });
             }
             Step::Return { at, pick } => {
                 let message = out(&world, at, pick);
-                world.ask(caller(at), Queue, NAME, Verb::Return { message, delay: 0 });
+                world.ask(
+                    caller(at),
+                    Queue,
+                    NAME,
+                    Verb::Return { message, deliveries: None, delay: 0 },
+                );
             }
             Step::Pause { at, paused: true } => {
                 paused.insert(at);
@@ -335,4 +513,26 @@ fn who_adds_nothing_is_not_held_up_by_a_full_disk() {
     world.pass(0);
     assert_eq!(world.statuses(&[kept, late]), [200, 0]);
     assert!(!world.kernel.has_postponed());
+}
+
+/// One party goes away, and the others are told in portions; one of those may go away, too.
+#[test]
+fn parties_of_a_barrier_that_breaks() {
+    let mut world = World::default();
+    let all: Vec<_> =
+        [1, 1, 2, 3, 4].map(|at| world.ask(connection(at), Barrier, "b", arrive(10))).into();
+    world.room = 0;
+    world.half_close(1);
+    assert_eq!(world.statuses(&all), [204, 409, 0, 0, 0]);
+    assert!(world.kernel.has_postponed());
+    // It is broken for all who come, and for who leaves.
+    assert_eq!(world.try_(connection(5), Barrier, "b", arrive(10)), 409);
+    assert!(world.cancel(all[2]));
+    assert_eq!(world.status(all[2]), Some(409));
+    world.disconnect(3);
+    world.room = usize::MAX;
+    world.catch_up();
+    assert_eq!(world.statuses(&all), [204, 409, 409, 0, 409]);
+    world.done(connection(5), Barrier, "b", Verb::Reset { count: None });
+    assert_eq!(world.show(Barrier, "b"), None);
 }

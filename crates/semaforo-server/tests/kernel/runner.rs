@@ -417,13 +417,14 @@ impl Runner {
                 let out = self.model.messages.iter().filter(|it| it.out.is_some_and(is_out));
                 let out: Vec<_> = out.map(|message| message.number).collect();
                 let message = out.get(usize::from(pick) % out.len().max(1)).copied().unwrap_or(0);
+                let deliveries = pick.is_multiple_of(3).then(|| u64::from(pick / 3 % 3));
                 same(match method % 12 {
                     0..=3 => Verb::Put { payload, priority, delay },
                     4..=5 => Verb::Transfer { payload, priority },
                     6..=7 => Verb::Take { manual: false },
                     8..=9 => Verb::Take { manual: true },
-                    10 => Verb::Ack { message },
-                    _ => Verb::Return { message, delay },
+                    10 => Verb::Ack { message, deliveries },
+                    _ => Verb::Return { message, deliveries, delay },
                 })
             }
             Target::Barrier => same(match method % 12 {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use semaforo_server::kernel::{
-    Answer, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits, Millis,
+    ANSWER, Answer, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits, Millis,
     ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId, Settings, State, Verb,
     View, WaitKey, Wish,
 };
@@ -71,6 +71,7 @@ pub(crate) struct World {
     pub(crate) closed: Vec<Request>,
     /// How much each step may add by letting others through.
     pub(crate) room: usize,
+    pub(crate) most_handed: usize,
     /// Whether the journal has no space for messages.
     pub(crate) is_starved: bool,
     /// How much the last step added: bytes of events, and of messages handed over.
@@ -101,6 +102,7 @@ impl World {
             order: Vec::new(),
             closed: Vec::new(),
             room: usize::MAX,
+            most_handed: usize::MAX,
             is_starved: false,
             added: 0,
             keys: BTreeMap::new(),
@@ -204,7 +206,8 @@ impl World {
         self.urgent = out.urgent;
         self.added = out.events.len() + out.handed;
         let payloads = out.answers.iter().filter_map(|(_, answer)| answer.payload());
-        assert_eq!(out.handed, payloads.map(<[u8]>::len).sum::<usize>());
+        let payloads = payloads.map(<[u8]>::len).sum::<usize>();
+        assert_eq!(out.handed, payloads + ANSWER * out.answers.len());
         for (origin, answer) in out.answers {
             self.answered(Request(origin.ticket), answer);
         }
@@ -214,7 +217,12 @@ impl World {
     }
 
     fn output(&self) -> Output {
-        Output { room: self.room, is_starved: self.is_starved, ..Output::default() }
+        Output {
+            room: self.room,
+            most_handed: self.most_handed,
+            is_starved: self.is_starved,
+            ..Output::default()
+        }
     }
 
     fn step<T>(&mut self, step: impl FnOnce(&mut Kernel, Millis, &mut Output) -> T) -> T {

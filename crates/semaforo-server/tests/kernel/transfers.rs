@@ -101,12 +101,12 @@ fn one_that_is_out_is_done_when_acknowledged() {
         let answer = world.done(taker, Queue, NAME, BORROW);
         let message = answer.headers.get(Header::Message).expect("a number");
         assert_eq!(world.status(sender), None);
-        world.done(taker, Queue, NAME, Verb::Return { message, delay: 50 });
+        world.done(taker, Queue, NAME, Verb::Return { message, deliveries: None, delay: 50 });
         assert_eq!(take(&mut world), None);
         world.pass(50);
         let answer = world.done(taker, Queue, NAME, BORROW);
         assert_eq!(answer.headers.get(Header::Deliveries), Some(2));
-        world.done(taker, Queue, NAME, Verb::Ack { message });
+        world.done(taker, Queue, NAME, Verb::Ack { message, deliveries: None });
         assert_eq!(world.status(sender), Some(200));
         assert_eq!(size(&mut world), 0);
         assert_eq!(world.kernel.census().bytes, 0);
@@ -122,11 +122,14 @@ fn one_that_is_out_can_still_be_withdrawn() {
             let answer = world.done(taker, Queue, NAME, BORROW);
             let message = answer.headers.get(Header::Message).expect("a number");
             if let Some(delay) = delay {
-                world.done(taker, Queue, NAME, Verb::Return { message, delay });
+                world.done(taker, Queue, NAME, Verb::Return { message, deliveries: None, delay });
             }
             world.pass(100);
             assert_eq!(world.status(sender), Some(204));
-            assert_eq!(world.try_(taker, Queue, NAME, Verb::Ack { message }), 410);
+            assert_eq!(
+                world.try_(taker, Queue, NAME, Verb::Ack { message, deliveries: None }),
+                410
+            );
             assert_eq!(size(&mut world), 0);
             assert_eq!(world.kernel.census().bytes, 0);
             world.disconnect(2);
@@ -206,4 +209,35 @@ fn a_transferred_message_that_could_not_be_sent_is_an_ordinary_one() {
     assert_eq!(world.status(sender), Some(200));
     world.restart();
     assert_eq!(take(&mut world).as_deref(), Some(&b"a"[..]));
+}
+
+/// Whether it is put, transferred, taken, withdrawn, or its queue deleted: no number comes again,
+/// and each was reserved for good before it was given out.
+#[test]
+fn numbers_are_reserved_before_they_are_given_out_and_never_given_twice() {
+    let mut world = world();
+    let mut last = 0;
+    for round in 0..6 {
+        let sender = world.ask(connection(1), Queue, NAME, transfer(b"a"));
+        assert!(world.urgent, "the first number of a life reserves a block");
+        let taken = world.ask(connection(2), Queue, NAME, if round < 3 { TAKE } else { BORROW });
+        assert!(!world.urgent);
+        let number = world.header(taken, Header::Message);
+        assert!(number > last, "{number} after {last}");
+        let put = world.ask(connection(2), Queue, NAME, put(b"b"));
+        last = world.header(put, Header::Message);
+        assert!(last > number && !world.urgent);
+        world.ask(connection(2), Queue, NAME, TAKE);
+        if round >= 3 {
+            assert_eq!(world.status(sender), None);
+        }
+        match round % 3 {
+            0 => world.restart(),
+            1 => world.restart_from_snapshot(),
+            _ => {
+                world.done(connection(9), Queue, NAME, Verb::Delete);
+                world.done(connection(9), Queue, NAME, queue(0));
+            }
+        }
+    }
 }

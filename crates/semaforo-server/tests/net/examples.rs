@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::net_support::{LONG, read_all, read_exactly};
-use semaforo_server::net::{self, Connections, Service, Waker};
+use semaforo_server::net::{self, Connections, Limits, Service, Waker};
 
 struct Example {
     address: SocketAddr,
@@ -36,7 +36,7 @@ impl Example {
     }
 
     fn raw() -> Self {
-        Self::start(echo_raw::connections, echo_raw::Shout::default())
+        Self::start(echo_raw::connections, echo_raw::Shout::new(std::io::sink()))
     }
 
     fn json() -> Self {
@@ -72,23 +72,30 @@ fn raw_takes_its_time_and_shouts() {
     assert!(begun.elapsed() >= Duration::from_millis(50));
 }
 
+/// As the client of the literature does: one request, and then all until the end of the stream.
 #[test]
-fn raw_serves_twenty_at_a_time_and_everyone_in_the_end() {
+fn raw_closes_after_one_answer_so_that_all_finish_at_twenty_places() {
+    let example = Example::raw();
+    let mut clients: Vec<TcpStream> = (0..25).map(|_| example.connect()).collect();
+    for (number, stream) in clients.iter_mut().enumerate() {
+        stream.write_all(format!("client {number}").as_bytes()).unwrap();
+    }
+    for (number, stream) in clients.iter_mut().enumerate() {
+        assert_eq!(read_all(stream), format!("CLIENT {number}").as_bytes());
+    }
+}
+
+#[test]
+fn raw_serves_twenty_at_a_time() {
     let example = Example::raw();
     let mut inside: Vec<TcpStream> = (0..20).map(|_| example.connect()).collect();
-    for stream in &mut inside {
-        stream.write_all(b"in").unwrap();
-    }
-    for stream in &mut inside {
-        assert_eq!(read_exactly(stream, 2), b"IN");
-    }
     let mut outside = example.connect();
     outside.write_all(b"out").unwrap();
     outside.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
     outside.read(&mut [0; 3]).expect_err("there are only twenty places");
     outside.set_read_timeout(Some(LONG)).unwrap();
     inside.pop();
-    assert_eq!(read_exactly(&mut outside, 3), b"OUT");
+    assert_eq!(read_all(&mut outside), b"OUT");
 }
 
 #[test]
@@ -96,25 +103,93 @@ fn raw_stops_after_what_it_has_begun() {
     let example = Example::raw();
     let mut stream = example.connect();
     stream.write_all(b"begun").unwrap();
-    let mut other = example.connect();
-    other.write_all(b"x").unwrap();
-    assert_eq!(read_exactly(&mut other, 1), b"X", "by now the first one was read, too");
+    assert_eq!(example.exchange(b"x"), "X", "by now the first one was read, too");
     drop(example);
-    let rest = read_all(&mut stream);
-    assert_eq!(rest, b"BEGUN");
+    assert_eq!(read_all(&mut stream), b"BEGUN");
+}
+
+/// Twenty have places, and the others were accepted by the system only.
+#[test]
+fn raw_stops_after_serving_all_that_wait_for_a_place() {
+    let example = Example::raw();
+    let mut clients: Vec<TcpStream> = (0..30).map(|_| example.connect()).collect();
+    for (number, stream) in clients.iter_mut().enumerate() {
+        stream.write_all(format!("client {number}").as_bytes()).unwrap();
+    }
+    let address = example.address;
+    drop(example);
+    for (number, stream) in clients.iter_mut().enumerate() {
+        assert_eq!(read_all(stream), format!("CLIENT {number}").as_bytes());
+    }
+    TcpStream::connect(address).expect_err("nothing listens any more");
+}
+
+#[test]
+fn raw_says_what_it_reads_what_it_answers_and_how_long_it_took() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let example = Example::start(echo_raw::connections, echo_raw::Shout::new(writer));
+    assert_eq!(example.exchange(b"one\n"), "ONE\n");
+    drop(example);
+    let log = std::io::read_to_string(reader).unwrap();
+    let time = log.strip_prefix("-->[one\\n]\n<--[ONE\\n(").expect(&log);
+    let time: u64 = time.strip_suffix(" ms)]\n").expect(&log).parse().unwrap();
+    assert!(time >= 50, "{time} ms");
+}
+
+#[test]
+fn json_stops_after_answering_all_that_wait_for_a_place() {
+    let places = Limits { connections: 2, ..Limits::default() };
+    let connections = |socket| {
+        let mut net = Connections::new(places)?;
+        net.listen(socket, None)?;
+        Ok(net)
+    };
+    let example = Example::start(connections, echo_json::Echo::default());
+    let mut inside: Vec<TcpStream> = (0..2).map(|_| example.connect()).collect();
+    for stream in &mut inside {
+        stream.write_all(b"{}").unwrap();
+        assert_eq!(read_exactly(stream, answer("{}").len()), answer("{}").as_bytes());
+    }
+    let mut outside: Vec<TcpStream> = (0..10).map(|_| example.connect()).collect();
+    for stream in &mut outside {
+        stream.write_all(b"{}").unwrap();
+    }
+    drop(example);
+    for stream in &mut outside {
+        assert_eq!(read_all(stream), answer("{}").as_bytes());
+    }
+    for stream in &mut inside {
+        assert_eq!(read_all(stream), b"");
+    }
+}
+
+/// As `semaforo serve` answers ECHO.
+fn answer(payload: &str) -> String {
+    format!("{{\"Status\":200,\"Payload\":{payload}}}\n")
+}
+
+#[test]
+fn json_answers_with_the_id_of_a_request() {
+    let example = Example::json();
+    let request = r#"{"Method":"ECHO","Path":"/","Headers":{"id":"7"},"Payload":[null]}"#;
+    let expected =
+        format!("{{\"Status\":200,\"Headers\":{{\"id\":\"7\"}},\"Payload\":{request}}}\n");
+    assert_eq!(example.exchange(request.as_bytes()), expected);
 }
 
 #[test]
 fn json_echoes_split_and_glued_objects() {
     let example = Example::json();
     let answers = example.exchange(br#"{"a":[1,2]}{"b":"}{"}   {"c":{"d":null}}"#);
-    assert_eq!(answers, "{\"a\":[1,2]}\n{\"b\":\"}{\"}\n{\"c\":{\"d\":null}}\n");
+    let payloads = [r#"{"a":[1,2]}"#, r#"{"b":"}{"}"#, r#"{"c":{"d":null}}"#];
+    assert_eq!(answers, payloads.map(answer).concat());
     let mut stream = example.connect();
     stream.set_nodelay(true).unwrap();
     for byte in r#"{"a":"é"}{"#.bytes() {
         stream.write_all(&[byte]).unwrap();
     }
-    assert_eq!(read_exactly(&mut stream, 11), "{\"a\":\"é\"}\n".as_bytes());
+    let expected = answer(r#"{"a":"é"}"#);
+    assert_eq!(read_exactly(&mut stream, expected.len()), expected.as_bytes());
 }
 
 #[test]
@@ -122,7 +197,7 @@ fn json_refuses_what_is_not_json_and_closes() {
     let example = Example::json();
     let answers = example.exchange(b"{\"a\":1} {]");
     let (first, second) = answers.split_once('\n').unwrap();
-    assert_eq!(first, "{\"a\":1}");
+    assert_eq!(format!("{first}\n"), answer("{\"a\":1}"));
     assert!(second.starts_with("{\"Status\":400,\"Payload\":{\"error\":"), "{second}");
 }
 
@@ -132,13 +207,13 @@ fn json_answers_a_reader_that_never_stops_sending() {
     let mut stream = example.connect();
     let mut writing = stream.try_clone().unwrap();
     let object = format!("{{\"text\":\"{}\"}}", "x".repeat(1000));
-    let (count, length) = (5000, object.len());
+    let (count, length) = (5000, answer(&object).len());
     let writer = std::thread::spawn(move || {
         for _ in 0..count {
             writing.write_all(object.as_bytes()).unwrap();
         }
     });
-    let echoed = read_exactly(&mut stream, count * (length + 1));
+    let echoed = read_exactly(&mut stream, count * length);
     writer.join().unwrap();
     assert_eq!(echoed.iter().filter(|byte| **byte == b'\n').count(), count);
 }

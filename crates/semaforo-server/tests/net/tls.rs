@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::net_support::{Options, Server, exchange, read_exactly};
+use crate::net_support::{LONG, Options, Server, echo, exchange, read_all, read_exactly};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use semaforo_server::net::tls::{TlsError, server_config};
@@ -36,7 +36,7 @@ fn shake_hands(stream: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
 
 #[test]
 fn echoes_through_tls_small_and_large() {
-    let server = Server::start(tls(), crate::net_support::echo);
+    let server = Server::start(tls(), echo);
     let (stream, id) = server.connect_seen();
     let mut stream = shake_hands(stream);
     assert_eq!(exchange(&mut stream, b"hello"), b"hello");
@@ -75,7 +75,7 @@ fn a_slow_reader_of_tls_catches_up() {
 
 #[test]
 fn who_does_not_speak_tls_is_closed() {
-    let server = Server::start(tls(), crate::net_support::echo);
+    let server = Server::start(tls(), echo);
     let (mut stream, id) = server.connect_seen();
     stream.write_all(b"{\"Method\":\"PING\"}{\"Method\":\"PING\"}").unwrap();
     assert_eq!(server.wait_closed(id).reason, Reason::Tls);
@@ -86,7 +86,7 @@ fn who_does_not_speak_tls_is_closed() {
 
 #[test]
 fn a_connection_that_ends_within_the_handshake_is_let_go() {
-    let server = Server::start(tls(), crate::net_support::echo);
+    let server = Server::start(tls(), echo);
     let (mut stream, id) = server.connect_seen();
     // The beginning of a handshake record.
     stream.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
@@ -150,4 +150,20 @@ fn output_that_a_reset_connection_refuses_counts_as_not_sent() {
         tried
     });
     assert_eq!(server.wait_closed(id).accepted, RECORD.len() as u64 * (tried - 1));
+}
+
+#[test]
+fn a_connection_that_waits_for_a_place_is_answered_through_tls_after_a_stop() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let server = Server::start(Options { limits, ..tls() }, echo);
+    let (inside, _) = server.connect_seen();
+    let outside = server.connect();
+    assert!(server.ask(|net| {
+        net.stop(LONG);
+        net.is_accepting()
+    }));
+    drop(inside);
+    let mut outside = shake_hands(outside);
+    assert_eq!(exchange(&mut outside, b"late"), b"late");
+    assert_eq!(read_all(&mut outside), b"");
 }

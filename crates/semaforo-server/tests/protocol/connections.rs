@@ -136,6 +136,29 @@ fn more_connections_than_allowed_wait_for_a_place() {
     drop(two);
 }
 
+/// They were accepted by the system, and not yet by the server, when it was told to stop.
+#[test]
+fn connections_that_wait_for_a_place_are_answered_when_the_server_stops() {
+    let server = Server::with(Options { max_connections: 2, ..Options::default() });
+    let (mut one, mut two) = (server.connect(), server.connect());
+    one.done("PING");
+    two.done("PING");
+    let mut outside: Vec<Client> = (0..10).map(|_| server.connect()).collect();
+    for (number, client) in outside.iter_mut().enumerate() {
+        client.send(&format!("PING / id={number}"));
+    }
+    let mut silent = server.connect();
+    let mut half = server.connect();
+    half.send_bytes(b"{\"Method\":");
+    one.done("SHUTDOWN /");
+    for (number, client) in outside.iter_mut().enumerate() {
+        assert_eq!(client.answer().is(503).id(), Some(&*number.to_string()));
+        assert!(client.ended());
+    }
+    assert!(two.ended() && silent.ended() && half.ended());
+    server.join();
+}
+
 /// Sends large messages to a client that does not read, until the server holds some of them back; says how many were put.
 fn congest(server: &Server, slow: &mut Client, other: &mut Client) -> usize {
     other.done("CREATE q");

@@ -125,6 +125,10 @@ fn server(kind: &str) -> Server {
             limits: kernel::Limits { objects: 2, bytes: 40, ..kernel::Limits::default() },
             ..Options::default()
         }),
+        "hasty" => {
+            let unfinished = std::time::Duration::from_millis(100);
+            Server::with(Options { unfinished, ..Options::default() })
+        }
         other => panic!("what is a transcript {other:?}?"),
     }
 }
@@ -298,11 +302,18 @@ fn limits_are_as_they_are_said_to_be() {
         ("kernel::Limits::waits", kernel.waits as u64),
         ("kernel::Limits::messages", kernel.messages as u64),
         ("kernel::Limits::bytes", kernel.bytes),
+        ("kernel::Limits::memory", kernel.memory),
+        ("kernel::MAX_LIST_BYTES", kernel::MAX_LIST_BYTES as u64),
         ("semaforo::policy::Permits::MAX", u64::from(semaforo::policy::Permits::MAX)),
         ("net::limits::CONNECTIONS", limits::CONNECTIONS as u64),
         ("net::limits::OUTPUT", limits::OUTPUT as u64),
         ("net::limits::STUCK", limits::STUCK.as_secs()),
         ("net::limits::FIRST_REQUEST", limits::FIRST_REQUEST.as_secs()),
+        ("net::limits::UNFINISHED", limits::UNFINISHED.as_secs()),
+        ("server::limits::STRANGER_OUTPUT", server_limits::STRANGER_OUTPUT as u64),
+        ("server::limits::AUDITED", server_limits::AUDITED as u64),
+        ("net::limits::MOMENT", limits::MOMENT.as_secs()),
+        ("server::limits::STRANGER_FRAME", server_limits::STRANGER_FRAME as u64),
         ("net::limits::DRAIN", limits::DRAIN.as_secs()),
         ("net::limits::USER_TIMEOUT", limits::USER_TIMEOUT.as_secs()),
         ("net::limits::LINGER", limits::LINGER.as_secs()),
@@ -337,6 +348,10 @@ fn limits_are_as_they_are_said_to_be() {
         "OTHER_DESCRIPTORS",
         "PUBLISHED_EVERY",
         "MAX_TURN",
+        "SHARE",
+        "BUSY_TURN",
+        "SMALL_SHARE",
+        "LOOK_EVERY",
     ];
     for (source, room) in [
         (include_str!("../../src/net/limits.rs"), "net"),

@@ -32,26 +32,46 @@ const CONVERSATION: &str = concat!(
     r#"{"Method":"DELETE","Path":"q"}"#,
 );
 
-fn conversation_answers() -> Vec<u8> {
-    lines(&[
+/// With the message's number, which is another one each time: the queue is made again, and no
+/// number comes twice.
+fn conversation_answers(number: u64) -> Vec<u8> {
+    let number = number.to_string();
+    let answers = [
         r#"{"Status":200}"#,
-        r#"{"Status":200,"Headers":{"id":"éé\n","message":"1"}}"#,
-        r#"{"Status":200,"Headers":{"message":"1","deliveries":"1"},"Payload":{"a":[1,-2.50e+3,"\ud83d\ude00 😀"]}}"#,
+        r#"{"Status":200,"Headers":{"id":"éé\n","message":"NUMBER"}}"#,
+        r#"{"Status":200,"Headers":{"message":"NUMBER","deliveries":"1"},"Payload":{"a":[1,-2.50e+3,"\ud83d\ude00 😀"]}}"#,
         r#"{"Status":200}"#,
-    ])
+    ];
+    let answers = answers.map(|answer| answer.replace("NUMBER", &number));
+    lines(&answers.each_ref().map(String::as_str))
+}
+
+/// The number of the message that is taken in a conversation.
+fn number(answers: &[u8]) -> u64 {
+    let answers = String::from_utf8_lossy(answers);
+    let (_, number) = answers.split_once(r#""message":""#).expect("a message");
+    number[..number.find('"').unwrap()].parse().unwrap()
 }
 
 #[test]
 fn split_at_every_byte() {
     let server = Server::start();
     let bytes = CONVERSATION.as_bytes();
-    let whole = exchange(&server, &[bytes]);
-    assert_eq!(String::from_utf8_lossy(&whole), String::from_utf8_lossy(&conversation_answers()));
+    let mut last = 0;
+    let mut converse = |pieces: &[&[u8]], how: &str| {
+        let answers = exchange(&server, pieces);
+        let number = number(&answers);
+        assert!(number > last, "{number} after {last}: {how}");
+        last = number;
+        let expected = conversation_answers(number);
+        assert_eq!(String::from_utf8_lossy(&answers), String::from_utf8_lossy(&expected), "{how}");
+    };
+    converse(&[bytes], "whole");
     for at in 1..bytes.len() {
-        assert_eq!(exchange(&server, &[&bytes[..at], &bytes[at..]]), whole, "split at {at}");
+        converse(&[&bytes[..at], &bytes[at..]], &format!("split at {at}"));
     }
     let each: Vec<&[u8]> = bytes.chunks(1).collect();
-    assert_eq!(exchange(&server, &each), whole, "byte by byte");
+    converse(&each, "byte by byte");
 }
 
 #[test]

@@ -9,3 +9,4 @@ mod frames;
 mod mutations;
 mod order;
 mod statuses;
+mod strangers;

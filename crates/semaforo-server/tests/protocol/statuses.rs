@@ -1,11 +1,14 @@
 //! Every status, and limits that lead to some of them.
 
+use std::thread;
+use std::time::Duration;
+
 use semaforo_server::kernel;
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::limits::MAX_WAITS;
 use semaforo_server::server::{JournalKind, Options};
 
-use crate::support::{Held, Server, frame};
+use crate::support::{Held, Server, frame, until};
 
 #[test]
 fn statuses_of_objects() {
@@ -187,9 +190,22 @@ fn without_space_for_the_journal_nothing_is_added_and_everything_can_end() {
     let put = format!("PUT q session={session} seq=1 | 3");
     let message = client.done(&put).number("message");
     client.done(&format!("ACQUIRE /locks/a session={session}"));
-    journal.fill(true);
-    for request in ["PUT q | 4", "TRANSFER q | 4", "CREATE r", "ACQUIRE /locks/b", "OPEN /sessions"]
-    {
+    client.done("CREATE /events/e");
+    client.done("CREATE /latches/l count=2");
+    // Below the reserve: what needs more is refused, what gives back goes on.
+    journal.leave(Some(256 << 10));
+    for request in [
+        "PUT q | 4",
+        "TRANSFER q | 4",
+        "CREATE r",
+        "ACQUIRE /locks/b",
+        "OPEN /sessions",
+        "SET /events/e",
+        "RESET /events/e",
+        "DOWN /latches/l",
+        "RESET /latches/l",
+        "ARRIVE /barriers/b parties=2",
+    ] {
         client.ask(request).is(507);
     }
     // It was done when there was space.
@@ -201,8 +217,65 @@ fn without_space_for_the_journal_nothing_is_added_and_everything_can_end() {
     client.done(&format!("RELEASE /locks/a session={session}"));
     client.done(&format!("CLOSE /sessions session={session}"));
     client.done("DELETE q");
-    journal.fill(false);
+    journal.leave(None);
     client.done("CREATE r");
+}
+
+/// Not even what gives space back has any: the server refuses it, and ends neither itself nor a session.
+#[test]
+fn without_any_space_for_the_journal_everything_is_refused_and_goes_on_later() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut client, mut party, mut waiting) =
+        (server.connect(), server.connect(), server.connect());
+    let session = client.done("OPEN /sessions ttl=300").header("session").unwrap().to_owned();
+    let other = client.done("OPEN /sessions ttl=86400000").header("session").unwrap().to_owned();
+    let fence = client.done(&format!("ACQUIRE /locks/a session={session}")).fence();
+    client.done("CREATE q");
+    client.done("PUT q | 1");
+    let taken = client.done(&format!("TAKE q ack=manual session={other}")).number("message");
+    client.done("PUT q | 2");
+    client.done(&format!("ACQUIRE /locks/b session={other}"));
+    waiting.send(&format!("ACQUIRE /locks/a session={other} seq=1"));
+    client.until_waiting("/locks/a", 1);
+    party.send("ARRIVE /barriers/b parties=2");
+    client.until_waiting("/barriers/b", 1);
+
+    journal.leave(Some(0));
+    for request in [
+        "TAKE q".to_owned(),
+        "DELETE q".to_owned(),
+        "SET /events/none".to_owned(),
+        format!("ACK q message={taken} session={other}"),
+        format!("RETURN q message={taken} session={other}"),
+        format!("RELEASE /locks/b session={other}"),
+        format!("CLOSE /sessions session={other}"),
+    ] {
+        client.ask(&request).is(507);
+    }
+    // What needs none goes on, also for a session that says what has arrived.
+    client.done("PING");
+    client.done("SHOW q");
+    client.done(&format!("KEEPALIVE /sessions session={other} acked=1"));
+    // A party goes away, and a session is silent for longer than it lives.
+    party.reset();
+    let mut watcher = server.connect();
+    until("the barrier counts as broken", || {
+        watcher.show("/barriers/b").is_some_and(|state| state["waiting"] == 0)
+    });
+    watcher.ask("ARRIVE /barriers/b parties=2").is(507);
+    thread::sleep(Duration::from_millis(400));
+    watcher.done(&format!("CHECK /locks/a fence={fence}"));
+
+    journal.leave(None);
+    assert!(waiting.answer().is(200).fence() > fence, "the session has ended after all");
+    watcher.ask(&format!("KEEPALIVE /sessions session={session}")).is(410);
+    until("the barrier is broken", || {
+        watcher.show("/barriers/b").is_some_and(|state| state["broken"] == true)
+    });
+    client.done(&format!("ACK q message={taken} session={other}"));
+    assert_eq!(client.done("TAKE q").payload(), Some("2"));
+    client.done(&format!("CLOSE /sessions session={other}"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use semaforo_server::journal::Journal;
 use semaforo_server::server::Options;
 
+use crate::named::open;
 use crate::support::{Client, Held, Random, Server, frame};
 
 /// The server has decided who gets a message, and before a byte of it could be sent that one is gone.
@@ -277,4 +278,110 @@ fn no_message_is_taken_twice() {
     assert_eq!(all.len(), count, "none twice");
     assert!(count + resets >= MESSAGES, "{count} of {MESSAGES}, after {resets} resets");
     assert_eq!(producer.show("/").unwrap()["bytes"], 0, "the accounts are even");
+}
+
+/// A RETURN or an ACK that comes late, or again, names the delivery that it is about: a later one
+/// stays out.
+#[test]
+fn what_is_said_of_one_delivery_does_not_end_the_next() {
+    let server = Server::start();
+    let (mut taker, mut other) = (server.connect(), server.connect());
+    let session = open(&mut other, 60_000);
+    other.done("CREATE q");
+    for owner in [String::new(), format!(" session={session}")] {
+        let number = other.done("PUT q | 1").number("message");
+        let take = format!("TAKE q ack=manual{owner}");
+        assert_eq!(taker.done(&take).number("deliveries"), 1);
+        let early = format!("RETURN q message={number} deliveries=1{owner}");
+        taker.done(&early);
+        assert_eq!(taker.done(&take).number("deliveries"), 2);
+        for late in [early, format!("ACK q message={number} deliveries=1{owner}")] {
+            taker.ask(&late).is(410);
+            assert_eq!(other.show("/queues/q").unwrap()["out"], 1, "{late}");
+        }
+        taker.ask(&format!("ACK q message={number} deliveries=3{owner}")).is(410);
+        taker.ask(&format!("ACK q message={number} deliveries=x{owner}")).is(400);
+        taker.done(&format!("ACK q message={number} deliveries=2{owner}"));
+        other.until_shown("/queues/q", "out", 0);
+        other.ask("TAKE q timeout=0").is(204);
+    }
+}
+
+/// Section 5: a message that comes back from a taker that was lost at the hand-over may find its
+/// place in the queue used by another.
+#[test]
+fn a_message_that_comes_back_from_a_lost_taker_may_exceed_the_capacity() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut first, mut second, mut other) = (server.connect(), server.connect(), server.connect());
+    first.done("CREATE q capacity=1");
+    first.done("PUT q | 1");
+    second.send("PUT q | 2");
+    other.until_waiting("/queues/q", 1);
+    // The taker makes space for the one who waits, and is lost before a byte of its message was
+    // sent.
+    let mut lost = server.connect();
+    journal.hold();
+    lost.send("TAKE q");
+    journal.await_standstill();
+    lost.reset();
+    journal.release();
+    second.answer().is(200);
+    other.until_shown("/queues/q", "ready", 2);
+    other.ask("PUT q timeout=0 | 3").is(204);
+    assert_eq!(other.done("TAKE q timeout=0").payload(), Some("1"));
+    other.ask("PUT q timeout=0 | 3").is(204);
+    assert_eq!(other.done("TAKE q timeout=0").payload(), Some("2"));
+    other.done("PUT q timeout=0 | 3");
+}
+
+/// Section 5: while a message is out, or on its way to a taker that is lost, it is passed by those
+/// that are taken meanwhile, and by no other: who asks when it is back gets it first.
+#[test]
+fn a_message_is_passed_only_by_those_that_are_taken_while_it_is_away() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other, mut lost) =
+        (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    lost.send("TAKE q");
+    other.until_waiting("/queues/q", 1);
+    // The urgent one is its taker's, and cannot be sent yet; meanwhile three others are taken. Then
+    // the taker is lost.
+    journal.later(true);
+    let mut puts = frame("PUT q priority=-1 | 1");
+    (2..=5).for_each(|number| puts.extend(frame(&format!("PUT q | {number}"))));
+    producer.send_bytes(&puts);
+    journal.await_turn();
+    other.send_bytes(&frame("TAKE q").repeat(3));
+    journal.await_turn();
+    lost.reset();
+    journal.await_turn();
+    journal.later(false);
+    for answer in producer.answers(5) {
+        answer.is(200);
+    }
+    for (answer, expected) in other.answers(3).iter().zip(["2", "3", "4"]) {
+        assert_eq!(answer.payload(), Some(expected));
+    }
+    for expected in ["1", "5"] {
+        let answer = other.done("TAKE q timeout=0");
+        assert_eq!((answer.payload(), answer.number("deliveries")), (Some(expected), 1));
+    }
+
+    // One that is out to be acknowledged is passed, too, and counts towards the capacity all the
+    // time.
+    producer.done("CREATE r capacity=3");
+    for (number, priority) in [(1, -1), (2, 0), (3, 0)] {
+        producer.done(&format!("PUT r priority={priority} | {number}"));
+    }
+    let mut holder = server.connect();
+    assert_eq!(holder.done("TAKE r ack=manual").payload(), Some("1"));
+    producer.ask("PUT r timeout=0 | 4").is(204);
+    assert_eq!(other.done("TAKE r").payload(), Some("2"));
+    holder.reset();
+    other.until_shown("/queues/r", "out", 0);
+    for expected in ["1", "3"] {
+        assert_eq!(other.done("TAKE r timeout=0").payload(), Some(expected));
+    }
 }

@@ -1,6 +1,9 @@
 //! A connection is a session of its own: what becomes of it when the connection is lost.
 
-use crate::support::{Client, Random, Server};
+use semaforo_server::server::Options;
+
+use crate::named::open;
+use crate::support::{Client, Held, Random, Server, until};
 
 /// The two ways to go.
 fn leave(client: Client, with_a_reset: bool) {
@@ -111,4 +114,33 @@ fn lost_at_the_moment_of_the_grant() {
     assert_eq!((state["holds"].as_u64(), state["waiting"].as_u64()), (Some(0), Some(0)), "{state}");
     assert_eq!(steady.show("/semaphores/s").unwrap()["available"], 2);
     steady.ask("SHOW /locks/a").is(404);
+}
+
+/// Section 4: the answer to a grant is lost with its connection. Without `seq` the hold is the
+/// session's all the same, until it ends or a client looks; with `seq` the same request tells the
+/// fence again.
+#[test]
+fn what_was_granted_when_the_connection_was_lost_stays_with_the_session() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let mut other = server.connect();
+    for seq in ["", " seq=1"] {
+        let session = open(&mut other, 60_000);
+        let mut lost = server.connect();
+        journal.hold();
+        lost.send(&format!("ACQUIRE /locks/a session={session}{seq}"));
+        journal.await_standstill();
+        lost.reset();
+        journal.release();
+        until("the connection is gone", || other.show("/").unwrap()["connections"] == 1);
+        let fence = other.show("/locks/a").unwrap()["holders"][0]["fence"].as_u64().unwrap();
+        if seq.is_empty() {
+            other.done(&format!("RELEASE /locks/a fence={fence} session={session}"));
+        } else {
+            let again = other.done(&format!("ACQUIRE /locks/a session={session} seq=1"));
+            assert_eq!(again.fence(), fence);
+            other.done(&format!("CLOSE /sessions session={session}"));
+        }
+        assert!(other.show("/locks/a").is_none());
+    }
 }

@@ -6,5 +6,6 @@ mod support;
 mod delivery;
 mod disconnected;
 mod named;
+mod over_http;
 mod restarts;
 mod retries;

@@ -1,5 +1,8 @@
 //! Servers that are killed and paused.
 
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -216,4 +219,162 @@ fn a_signal_stops_it_cleanly() {
         let server = Process::start(folder.path());
         assert_eq!(server.connect().done("TAKE q timeout=0").payload(), Some("1"));
     }
+}
+
+/// Twenty have places, and the others were accepted by the system only.
+#[test]
+fn a_signal_resets_no_connection_that_waits_for_a_place() {
+    let folder = Folder::new();
+    let server = Process::with(folder.path(), &["--max-connections", "20"]);
+    let mut inside: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut inside {
+        client.done("PING");
+    }
+    let mut outside: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for client in &mut outside {
+        client.send("PING");
+    }
+    server.signal(Signal::TERM);
+    for client in &mut outside {
+        client.answer().is(503);
+        assert_eq!(client.rest(), b"");
+    }
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// Numbers of messages are never given out twice: also those of transfers, which
+/// are not journaled, and also if the queue is deleted and made again.
+#[test]
+fn no_message_has_the_number_of_an_earlier_one() {
+    let folder = Folder::new();
+    let mut numbers = HashSet::new();
+    for round in 0..4 {
+        let server = Process::start(folder.path());
+        let (mut client, mut sender) = (server.connect(), server.connect());
+        client.done("CREATE q");
+        let mut note = |number: u64| {
+            assert!(numbers.insert(number), "{number} came twice, in round {round}");
+            assert!(number < 1 << 53);
+        };
+        for ack in ["auto", "manual"] {
+            sender.send("TRANSFER q | 1");
+            client.until_waiting("/queues/q", 1);
+            let number = client.done(&format!("TAKE q ack={ack}")).number("message");
+            note(number);
+            if ack == "manual" {
+                client.done(&format!("ACK q message={number}"));
+            }
+            sender.answer().is(200);
+        }
+        note(client.done("PUT q | 2").number("message"));
+        client.done("TAKE q");
+        sender.send("TRANSFER q | 3");
+        client.until_waiting("/queues/q", 1);
+        if round % 2 == 0 {
+            client.done("DELETE q");
+            sender.answer().is(404);
+            client.done("CREATE q");
+            note(client.done("PUT q | 4").number("message"));
+            client.done("TAKE q");
+        } else {
+            note(client.done("TAKE q").number("message"));
+        }
+        server.kill();
+    }
+}
+
+/// A session that took a transfer and then lost the server, or the queue, cannot settle another
+/// message with its late ACK.
+#[test]
+fn a_late_acknowledgement_settles_nothing_else() {
+    let folder = Folder::new();
+    let server = Process::start(folder.path());
+    let (mut client, mut sender) = (server.connect(), server.connect());
+    let session = open(&mut client, 60_000);
+    client.done("CREATE q");
+    sender.send("TRANSFER q | 1");
+    let take = format!("TAKE q ack=manual session={session}");
+    let first = client.done(&take).number("message");
+    server.kill();
+    let server = Process::start(folder.path());
+    let mut client = server.connect();
+    client.done("PUT q | 2");
+    let second = client.done(&take);
+    assert_eq!((second.payload(), second.number("deliveries")), (Some("2"), 1));
+    client.ask(&format!("ACK q message={first} session={session}")).is(410);
+    let first = second.number("message");
+    client.done("DELETE q");
+    client.done("CREATE q");
+    client.done("PUT q | 3");
+    let third = client.done(&take);
+    assert_eq!((third.payload(), third.number("deliveries")), (Some("3"), 1));
+    client.ask(&format!("ACK q message={first} session={session}")).is(410);
+    client.done(&format!("ACK q message={} session={session}", third.number("message")));
+}
+
+/// A consumer that counts deliveries to find a poisonous message counts on a number that never goes
+/// down.
+#[test]
+fn deliveries_are_not_forgotten() {
+    let folder = Folder::new();
+    let mut deliveries = 0;
+    for round in 0..6 {
+        let server = Process::start(folder.path());
+        let mut client = server.connect();
+        if round == 0 {
+            client.done("CREATE q");
+            client.done("PUT q delay=1 | 1");
+        }
+        let session = open(&mut client, 60_000);
+        for owner in [String::new(), format!(" session={session}")] {
+            for method in ["RETURN q", "RETURN q delay=1"] {
+                let answer = client.done(&format!("TAKE q ack=manual{owner}"));
+                deliveries += 1;
+                let number = answer.number("message");
+                assert_eq!(answer.number("deliveries"), deliveries, "round {round}");
+                client.done(&format!("{method} message={number}{owner}"));
+            }
+        }
+        // And this one is out to a connection when the server dies.
+        assert_eq!(client.done("TAKE q ack=manual").number("deliveries"), deliveries + 1);
+        deliveries += 1;
+        server.kill();
+    }
+}
+
+/// A server that keeps nothing keeps that: however fast one follows another, no fence comes again.
+#[test]
+fn without_a_journal_fences_grow_across_restarts_too() {
+    let folder = Folder::new();
+    let mut last = 0;
+    for _ in 0..5 {
+        let server = Process::with(folder.path(), &["--journal", "memory"]);
+        let mut client = server.connect();
+        for _ in 0..20 {
+            let fence = client.done("ACQUIRE /locks/a").fence();
+            assert!(fence > last, "{fence} after {last}");
+            assert!(fence < 1 << 53);
+            last = fence;
+            client.done("RELEASE /locks/a");
+        }
+        server.kill();
+    }
+}
+
+/// Where the file cannot be, a server without a journal runs all the same, and says what that means.
+#[test]
+fn fences_without_a_place_to_be_kept_are_warned_about() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_semaforo"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .args(["--journal", "memory", "--data", "/dev/null/nowhere"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.contains("warning") && line.contains("/dev/null/nowhere"), "{line}");
 }

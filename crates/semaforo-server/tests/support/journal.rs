@@ -26,7 +26,8 @@ struct Shared {
     later: bool,
     durable: Position,
     turns: u64,
-    full: bool,
+    /// So many bytes of events fit, if not all.
+    left: Option<usize>,
 }
 
 impl Held {
@@ -73,9 +74,9 @@ impl Held {
         shared.durable = shared.submitted;
     }
 
-    /// There is no space left, or there is again.
-    pub fn fill(&self, full: bool) {
-        self.lock().full = full;
+    /// There is space for so many bytes of events and no more, or for all again.
+    pub fn leave(&self, left: Option<usize>) {
+        self.lock().left = left;
     }
 
     /// Waits until a batch after this one is in flight, and says which.
@@ -96,6 +97,10 @@ impl Journal for Held {
         assert!(!events.is_empty());
         let (lock, changed) = &*self.shared;
         let mut shared = lock.lock().unwrap();
+        if let Some(left) = &mut shared.left {
+            assert!(events.len() <= *left, "{} bytes where {left} fit", events.len());
+            *left -= events.len();
+        }
         shared.submitted += 1;
         shared.stands = shared.holds;
         changed.notify_all();
@@ -131,8 +136,16 @@ impl Journal for Held {
         self.lock().later.then(|| Instant::now() + Duration::from_millis(1))
     }
 
-    fn has_room(&mut self, _: usize) -> bool {
-        !self.lock().full
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.lock().left.is_none_or(|left| bytes <= left)
+    }
+
+    fn space(&mut self, wanted: usize) -> usize {
+        self.lock().left.unwrap_or(wanted).min(wanted)
+    }
+
+    fn is_short_of_space(&self) -> bool {
+        self.lock().left.is_some()
     }
 
     fn close(self: Box<Self>, _: u64) -> io::Result<()> {

@@ -12,6 +12,7 @@ mod process;
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -29,6 +30,8 @@ pub const LONG: Duration = Duration::from_secs(20);
 /// A server in this process.
 pub struct Server {
     pub address: SocketAddr,
+    /// Where HTTP clients connect, if they can.
+    pub http: Option<SocketAddr>,
     /// What has to be said to stop it.
     farewell: String,
     thread: Option<JoinHandle<std::io::Result<()>>>,
@@ -46,9 +49,16 @@ impl Server {
     }
 
     pub fn run(server: server::Server) -> Self {
-        let address = server.address();
+        let (address, http) = (server.address(), server.http_address());
         let thread = thread::spawn(move || server.run());
-        Self { address, farewell: "SHUTDOWN /".into(), thread: Some(thread) }
+        Self { address, http, farewell: "SHUTDOWN /".into(), thread: Some(thread) }
+    }
+
+    /// One that was started already, and is stopped with this token.
+    pub fn run_with_token(server: server::Server, token: &str) -> Self {
+        let mut server = Self::run(server);
+        server.farewell = format!("SHUTDOWN / token={token}");
+        server
     }
 
     /// One that is stopped with this token.
@@ -68,8 +78,13 @@ impl Server {
     }
 
     /// Waits for its end, which something else has brought about.
-    pub fn join(mut self) {
-        self.thread.take().unwrap().join().unwrap().unwrap();
+    pub fn join(self) {
+        self.outcome().unwrap();
+    }
+
+    /// Waits for its end, and says how it was.
+    pub fn outcome(mut self) -> std::io::Result<()> {
+        self.thread.take().unwrap().join().unwrap()
     }
 
     fn end(&mut self) {
@@ -104,7 +119,7 @@ impl Folder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("semaforo-test-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).unwrap();
         Self(path)
     }
 

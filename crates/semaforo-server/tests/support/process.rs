@@ -11,6 +11,8 @@ use super::{Client, until};
 
 pub struct Process {
     pub address: SocketAddr,
+    /// Where it speaks HTTP.
+    pub http: SocketAddr,
     child: Child,
     /// Kept, so that whatever it prints has somewhere to go.
     _output: BufReader<ChildStdout>,
@@ -31,16 +33,16 @@ impl Process {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
+        let mut after = |prefix: &str| loop {
+            let mut line = String::new();
             assert_ne!(output.read_line(&mut line).unwrap(), 0, "it says where it listens");
-            if let Some(address) = line.strip_prefix("listening on ") {
+            if let Some(address) = line.strip_prefix(prefix) {
                 let end = address.find([',', ' ', '\n']).unwrap_or(address.len());
                 break address[..end].parse().unwrap();
             }
         };
-        Self { address, child, _output: output }
+        let (address, http) = (after("listening on "), after("http on "));
+        Self { address, http, child, _output: output }
     }
 
     /// What `semaforo serve` says about its options.

@@ -16,6 +16,7 @@ use rustix::process::{
 use super::orders;
 use super::signals;
 use super::terminal::Terminal;
+use crate::cli::connection::TOKEN_VARIABLE;
 
 /// How often it is looked whether a group that was ended is gone.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -49,6 +50,8 @@ impl Group {
         guardian: Option<BorrowedFd<'_>>,
         terminal: Option<(&Terminal, bool)>,
     ) -> io::Result<(Self, Child)> {
+        // A command that needs the token can be told it; what it starts need not know it.
+        command.env_remove(TOKEN_VARIABLE);
         let parent = getpid();
         let guardian = guardian.map(|pipe| pipe.as_raw_fd());
         let turn = terminal.map(|(terminal, to_child)| terminal.turn(to_child));

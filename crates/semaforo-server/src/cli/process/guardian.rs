@@ -23,6 +23,7 @@ use super::lifetime::{self, clock, on_the_clock};
 use super::lines::{Lines, Next};
 use super::orders::{News, Orders};
 use super::signals;
+use crate::cli::connection::TOKEN_VARIABLE;
 use crate::client::Error;
 
 /// What the program is told to be a guardian.
@@ -58,6 +59,7 @@ impl Guardian {
         let mut process = Command::new(program)
             .arg0("semaforo")
             .arg(WORD)
+            .env_remove(TOKEN_VARIABLE)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -278,7 +280,7 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let orders = Orders {
-                connection: Connection::told("host:1".into(), None, None),
+                connection: Connection::told("host:1".into(), None, None, false),
                 token: None,
                 session: "0a".into(),
                 // Children are asked to end 100 seconds before the end.

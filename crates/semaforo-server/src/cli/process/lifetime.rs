@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::client::moment::Moment;
 
 /// How long before the certain end of a session a child is asked to end, so that it has ended by then: not at once
 /// when the connection is lost, since it may come back, and not so late that it has no time to tidy up.
@@ -23,12 +23,7 @@ pub(in crate::cli) fn glance(ttl: Duration) -> Duration {
 
 /// The machine's clock, in milliseconds. It goes on while the machine sleeps, and other processes read the same.
 pub(super) fn clock() -> u64 {
-    #[cfg(target_os = "linux")]
-    let time = clock_gettime(ClockId::Boottime);
-    #[cfg(not(target_os = "linux"))]
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
+    Moment::now().shown() / 1_000_000
 }
 
 /// What the machine's clock will show at this instant.

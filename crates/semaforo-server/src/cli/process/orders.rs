@@ -34,6 +34,7 @@ impl Orders {
             "token": self.token,
             // A path is bytes, and not always text.
             "ca": self.connection.ca.as_ref().map(|file| file.as_os_str().as_bytes()),
+            "insecure": self.connection.insecure,
             "session": self.session,
             "ttl": milliseconds(self.ttl),
             "grace": milliseconds(self.grace),
@@ -55,6 +56,7 @@ impl Orders {
                 text("server")?,
                 token.clone(),
                 bytes("ca").map(|path| OsString::from_vec(path).into()),
+                object.get("insecure").and_then(Value::as_bool)?,
             ),
             token,
             session: text("session")?,
@@ -131,7 +133,8 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let ca = OsString::from_vec(b"/a \xff b.pem".to_vec());
-        let connection = Connection::told("host:1".into(), Some("secret".into()), Some(ca.into()));
+        let connection =
+            Connection::told("host:1".into(), Some("secret".into()), Some(ca.into()), true);
         let orders = Orders {
             connection,
             token: Some("secret".into()),

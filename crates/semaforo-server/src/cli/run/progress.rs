@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::holdings::Wanted;
 use crate::cli::connection::label;
+use crate::cli::visible::visible;
 use crate::client::Client;
 
 /// So many of those who hold it are named.
@@ -39,6 +40,7 @@ impl Progress {
         let Ok(state) = client.show(&wanted.path()).timeout(PATIENCE).wait() else { return };
         let Ok(state) = serde_json::from_str(&state) else { return };
         let line = line(wanted, &state, &self.own);
+        let line = visible(&line);
         let mut output = std::io::stderr().lock();
         // Nobody may be left to read it.
         let _ = if self.on_terminal {

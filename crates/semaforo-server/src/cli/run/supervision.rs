@@ -238,6 +238,10 @@ impl Supervision<'_> {
     fn look_at_the_session(&mut self) {
         let ends = self.session.ends();
         if ends <= self.ends {
+            // It comes nearer while the machine sleeps.
+            if !self.session.is_lost() {
+                self.ends = ends;
+            }
             return;
         }
         self.ends = ends;

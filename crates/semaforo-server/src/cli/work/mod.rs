@@ -224,6 +224,9 @@ impl Watch {
         if ends > self.ends {
             self.ends = ends;
             self.crew.renewed(&self.orders, ends);
+        } else if !self.session.is_lost() {
+            // It comes nearer while the machine sleeps.
+            self.ends = ends;
         }
     }
 

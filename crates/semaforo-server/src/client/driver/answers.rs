@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
 use crate::client::handle::giving_back;
+use crate::client::moment::Moment;
 use crate::client::plan::Mode;
 use crate::client::slot::{Granted, Pledge};
 use crate::client::{Error, Reply};
@@ -65,9 +66,9 @@ impl Driver {
         };
         if let Some(number) = id.strip_prefix(ERRAND_PREFIX) {
             let Ok(turn) = number.parse() else { return Ok(()) };
-            let Some((errand, sent)) = self.errands.remove(&turn) else { return Ok(()) };
+            let Some(sent) = self.errands.remove(&turn) else { return Ok(()) };
             self.has_read = self.has_read.max(turn);
-            return self.done(errand, sent, answer, now);
+            return self.done(sent.errand, sent.moment, answer, now);
         }
         let Ok(number) = id.parse() else { return Ok(()) };
         let Some(asked) = self.outstanding.get_mut(&number) else { return Ok(()) };
@@ -134,7 +135,7 @@ impl Driver {
             _ if self.forgotten > self.has_read => self.suspects.extend(unread),
             // Of the client's own, only this has somebody else's words in it.
             [] => {
-                let opening = self.errands.values().filter_map(|(errand, _)| match errand {
+                let opening = self.errands.values().filter_map(|sent| match &sent.errand {
                     Errand::Open(place) => Some(*place),
                     _ => None,
                 });
@@ -168,7 +169,7 @@ impl Driver {
     fn done(
         &mut self,
         errand: Errand,
-        sent: Instant,
+        sent: Moment,
         answer: &Answer<'_>,
         now: Instant,
     ) -> io::Result<()> {

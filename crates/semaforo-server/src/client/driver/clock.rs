@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::outstanding::Outstanding;
 use super::{Driver, Errand, GRACE, SILENCE, State};
 use crate::client::Error;
+use crate::client::moment::Moment;
 use crate::client::plan::Mode;
 use crate::wire::Value;
 
@@ -44,8 +45,8 @@ impl Driver {
     /// answered at once; a request may wait for as long as it likes.
     fn silence(&self) -> Option<(Instant, bool)> {
         let limit = SILENCE.min(self.settings.ttl / 3);
-        if let Some((_, (_, sent))) = self.errands.first_key_value() {
-            return Some((self.heard.max(*sent) + limit, true));
+        if let Some((_, errand)) = self.errands.first_key_value() {
+            return Some((self.heard.max(errand.sent) + limit, true));
         }
         let expects_something = self.outstanding.len() > self.unsent.len();
         expects_something.then(|| (self.heard + limit, false))
@@ -75,16 +76,17 @@ impl Driver {
         let mut lost = Vec::new();
         let mut due = Vec::new();
         let mut is_dead = false;
+        let moment = Moment::now();
         for (place, session) in self.sessions.iter() {
             if session.id().is_none() {
                 continue;
             }
-            if session.lease.ends().is_some_and(|ends| ends <= now) {
+            if session.lease.ends().is_some_and(|ends| ends <= moment) {
                 lost.push(place);
-            } else if session.keep_alive_due().is_some_and(|time| time <= now) {
+            } else if session.keep_alive_due().is_some_and(|time| time <= moment) {
                 due.push(place);
             }
-            is_dead |= session.keep_alive_sent.is_some_and(|sent| sent + session.ttl / 3 <= now);
+            is_dead |= session.keep_alive_limit().is_some_and(|limit| limit <= moment);
         }
         for place in lost {
             self.lose(place);
@@ -125,12 +127,17 @@ impl Driver {
         let mut times = Vec::new();
         times.extend(self.deadlines.first().map(|(time, _)| *time));
         let is_up = matches!(self.state, State::Up(_));
+        let mut moments = Vec::new();
         for (_, session) in self.sessions.iter() {
             if session.id().is_some() {
-                times.extend(session.lease.ends());
-                times.extend(session.keep_alive_due().filter(|_| is_up));
-                times.extend(session.keep_alive_sent.map(|sent| sent + session.ttl / 3));
+                moments.extend(session.lease.ends());
+                moments.extend(session.keep_alive_due().filter(|_| is_up));
+                moments.extend(session.keep_alive_limit());
             }
+        }
+        if let Some(moment) = moments.into_iter().min() {
+            self.alarm.arm(moment, Moment::now());
+            times.push(moment.instant());
         }
         match &self.state {
             State::Down { retry } => times.push(*retry),
@@ -183,7 +190,7 @@ impl Driver {
         let Some(session) = self.sessions.get(place) else { return };
         let Some(id) = session.id().map(str::to_owned) else { return };
         if session.keep_alive_sent.is_none() {
-            session.keep_alive_sent = Some(now);
+            session.keep_alive_sent = Some(Moment::now());
             let acked = session.news().map(|acked| ("acked", Value::Number(acked)));
             let headers = std::iter::once(("session", Value::Text(&id))).chain(acked);
             self.errand(Errand::KeepAlive(place), "KEEPALIVE", "/sessions", headers, now);

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::link::Link;
 use super::{
-    CONNECT_LIMIT, Driver, Errand, FIRST_RESOLVE_LIMIT, LINK, LONGEST_PAUSE, RESOLVE_LIMIT, State,
+    CONNECT_LIMIT, Driver, Errand, FIRST_RESOLVE_LIMIT, LINK, LONGEST_PAUSE, RESOLVE_LIMIT,
+    Settings, State,
 };
 use crate::client::Error;
+use crate::client::error::Unencrypted;
 use crate::client::plan::Mode;
 use crate::wire::Value;
 
@@ -87,6 +89,14 @@ impl Driver {
         self.try_addresses(self.addresses.clone(), now, Some(error));
     }
 
+    /// Whether the token may be sent there: encrypted, within this machine, or because it was
+    /// allowed. True without a token.
+    fn may_know_the_token(&self, address: SocketAddr) -> bool {
+        let Settings { token, insecure, target, .. } = &self.settings;
+        let is_here = address.ip().to_canonical().is_loopback();
+        token.is_none() || *insecure || target.tls.is_some() || is_here
+    }
+
     /// Begins to connect; the next address if one cannot be.
     fn try_addresses(
         &mut self,
@@ -96,6 +106,10 @@ impl Driver {
     ) {
         while !addresses.is_empty() {
             let address = addresses.remove(0);
+            if !self.may_know_the_token(address) {
+                error = Some(io::Error::new(io::ErrorKind::PermissionDenied, Unencrypted(address)));
+                continue;
+            }
             match Link::open(&self.settings.target, address, self.poll.registry(), LINK) {
                 Ok(link) => {
                     let (link, limit) = (Box::new(link), now + CONNECT_LIMIT);

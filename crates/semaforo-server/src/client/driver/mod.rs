@@ -27,12 +27,14 @@ use self::outstanding::Outstanding;
 use self::sessions::Sessions;
 use super::Error;
 use super::handle::{Command, Shared};
+use super::moment::{Alarm, Moment};
 use super::plan::{Mode, Plan};
 use super::slot::{Granted, Pledge};
 use crate::wire::{Value, write_request};
 
 pub(super) const WAKE: Token = Token(0);
 const LINK: Token = Token(1);
+const ALARM: Token = Token(2);
 
 /// A connection has to stand, and the server to have answered, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -59,6 +61,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) struct Settings {
     pub(super) target: Target,
     pub(super) token: Option<String>,
+    /// The token may be sent to other machines also without encryption.
+    pub(super) insecure: bool,
     pub(super) ttl: Duration,
     pub(super) label: Option<String>,
     /// For so long a request without a time limit waits for a connection.
@@ -77,6 +81,15 @@ enum Errand {
     Trial,
     /// Whether anybody is there.
     Ping,
+}
+
+/// An errand that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    errand: Errand,
+    sent: Instant,
+    /// The same, for the sessions that it renews.
+    moment: Moment,
 }
 
 #[derive(Debug)]
@@ -123,7 +136,9 @@ pub(super) struct Driver {
     /// When a request's time is up, and which.
     deadlines: BTreeSet<(Instant, u64)>,
     sessions: Sessions,
-    errands: BTreeMap<u64, (Errand, Instant)>,
+    errands: BTreeMap<u64, Sent>,
+    /// Goes off when a session needs attention, also if the machine slept.
+    alarm: Alarm,
     /// Counts what is written, errands and requests.
     turn: u64,
     /// The server has read everything up to this turn: it answered something that was not before it.
@@ -156,6 +171,7 @@ impl Driver {
         let now = Instant::now();
         Self {
             shared,
+            alarm: Alarm::new(poll.registry(), ALARM),
             poll,
             sessions: Sessions::new(settings.ttl),
             settings,
@@ -328,7 +344,8 @@ impl Driver {
             all.push(header);
         }
         write_request(&mut link.output, method, path, all, None);
-        self.errands.insert(self.turn, (errand, now));
+        let sent = Sent { errand, sent: now, moment: Moment::now() };
+        self.errands.insert(self.turn, sent);
     }
 
     /// Sends what was not sent on this connection, in order, as far as possible.
@@ -406,6 +423,11 @@ impl Driver {
                     return false;
                 }
             }
+            if asked.plan.is_numbered && asked.sendings == 0 {
+                // Those that wait may have all numbers, and perhaps wait for this: it goes without,
+                // if need be.
+                asked.seq = found.take_number();
+            }
             asked.session = Some(place);
             session = Some(found);
         }
@@ -477,7 +499,7 @@ impl Driver {
             }
         }
         self.flush(now);
-        !self.errands.values().any(|(errand, _)| matches!(errand, Errand::Close))
+        !self.errands.values().any(|sent| matches!(sent.errand, Errand::Close))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::sessions::Session;
+use crate::client::moment::Moment;
 use crate::client::plan::{Mode, Own, Plan, Undo};
 use crate::client::slot::{Granted, Pledge};
 use crate::client::{Error, Reply};
@@ -46,7 +47,7 @@ pub(super) struct Outstanding {
     /// Its number there.
     pub(super) seq: Option<u64>,
     /// When it was sent on the connection that there is now.
-    pub(super) sent: Option<Instant>,
+    pub(super) sent: Option<Moment>,
     /// Its place among all that was written to that.
     pub(super) turn: u64,
     /// On how many connections it was sent.
@@ -115,7 +116,8 @@ impl Outstanding {
         } else {
             self.plan.write(output, own);
         }
-        self.sent = Some(now);
+        // Now, and not when the turn began: the machine may have slept in between.
+        self.sent = Some(Moment::now());
         self.sendings += 1;
     }
 
@@ -176,8 +178,10 @@ impl Outstanding {
 
     /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.
     pub(super) fn answer(mut self, mut reply: Reply, session: Option<&Session>) -> Option<Granted> {
-        if self.plan.mode == Mode::Again && self.sendings > 1 && reply.status == 410 {
-            // It was done the first time, and only the answer was lost.
+        let is_repeated = self.plan.mode == Mode::Again && self.sendings > 1;
+        if is_repeated && self.seq.is_none() && reply.status == 410 {
+            // It was done the first time, and only the answer was lost. With a number the server
+            // knows that itself.
             reply.status = 200;
         }
         let lease = session.map(|session| Arc::clone(&session.lease));

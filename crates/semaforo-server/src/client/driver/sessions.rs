@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::client::lease::Lease;
+use crate::client::moment::Moment;
 
 /// So many numbers may be in use, counted from the oldest.
 const WINDOW: u64 = 1024;
@@ -19,11 +20,11 @@ pub(super) struct Session {
     pub(super) lease: Arc<Lease>,
     pub(super) ttl: Duration,
     /// When a keep-alive was sent that is not answered yet.
-    pub(super) keep_alive_sent: Option<Instant>,
+    pub(super) keep_alive_sent: Option<Moment>,
     /// The request that opens it is on its way.
     pub(super) is_opening: bool,
     /// When something was last sent by which the server has renewed it.
-    confirmed: Instant,
+    confirmed: Moment,
     next: u64,
     unanswered: BTreeSet<u64>,
     /// What the server was last told.
@@ -39,7 +40,7 @@ impl Session {
             ttl,
             keep_alive_sent: None,
             is_opening: false,
-            confirmed: Instant::now(),
+            confirmed: Moment::now(),
             next: 1,
             unanswered: BTreeSet::new(),
             told: 0,
@@ -83,18 +84,23 @@ impl Session {
     }
 
     /// The server has renewed it, because of something that was sent then.
-    pub(super) fn confirm(&mut self, sent: Instant) {
+    pub(super) fn confirm(&mut self, sent: Moment) {
         self.confirmed = self.confirmed.max(sent);
         self.lease.renew(sent, self.ttl);
     }
 
     /// When the next keep-alive is due; none while there is one under way.
-    pub(super) fn keep_alive_due(&self) -> Option<Instant> {
+    pub(super) fn keep_alive_due(&self) -> Option<Moment> {
         self.id()?;
         if self.keep_alive_sent.is_some() {
             return None;
         }
-        Some(self.confirmed + self.ttl / 3)
+        Some(self.confirmed.after(self.ttl / 3))
+    }
+
+    /// When the answer to the keep-alive that is under way is so late that the connection is dead.
+    pub(super) fn keep_alive_limit(&self) -> Option<Moment> {
+        self.keep_alive_sent.map(|sent| sent.after(self.ttl / 3))
     }
 
     /// The connection is gone, and with it what was under way on it. `told` may not have arrived.

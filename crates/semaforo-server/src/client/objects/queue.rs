@@ -211,7 +211,7 @@ impl Delivery {
     fn end(&mut self, method: &'static str, pledge: Pledge, delay: Option<Duration>) {
         self.is_ended = true;
         let mut plan = Plan::new(method, &*self.path, Mode::Again);
-        plan = plan.header("message", self.message.number).lease(&self.lease);
+        plan = plan.settles(self.message.number, self.message.deliveries).lease(&self.lease);
         if let Some(delay) = delay {
             plan = plan.header("delay", delay.as_millis());
         }

@@ -12,9 +12,11 @@ use crate::client::{Error, Reply};
 /// A request in the protocol's own words. [`send`](Self::send) makes it a request to be awaited or
 /// waited on.
 ///
-/// It belongs to the connection, or, with [`in_session`](Self::in_session), to the client's session, or
-/// to the one in its header `session`. Holds that it is granted are for the caller to release, with
-/// another of these; one that was acquired and not claimed is released.
+/// It belongs to the connection, or, with [`in_session`](Self::in_session), to the client's
+/// session, or to the one in its header `session`. Holds that it is granted are for the caller to
+/// release, with another of these; one that was acquired and not claimed is released. Only one that
+/// was granted in the session of a header when the connection was lost stays until that session
+/// ends: the client does not learn its fence, and no `seq` is known to be free there.
 #[derive(Debug)]
 #[must_use = "a request does nothing until it is sent, and awaited or waited on"]
 pub struct Raw {

@@ -7,6 +7,7 @@ use semaforo::CancelToken;
 
 use crate::client::Error;
 use crate::client::lease::Lease;
+use crate::client::moment::Moment;
 use crate::client::slot::Granted;
 
 /// A session of a client, to which its holds and its unacknowledged messages belong.
@@ -47,10 +48,13 @@ impl Session {
     /// It lives until then for sure, and longer if the server answers meanwhile; none of its holds is
     /// given to another before. Counted from when the last request was sent by which the server has
     /// renewed it, so it is earlier than what the server thinks. In the past, once the session is lost.
+    ///
+    /// It is to be asked for anew before each step that depends on it: while the machine sleeps,
+    /// the clock of [`Instant`] may stand still, and the session's time goes on.
     #[must_use]
     pub fn ends(&self) -> Instant {
         let now = Instant::now();
-        let ends = self.lease.ends().unwrap_or(now);
+        let ends = self.lease.ends().map_or(now, Moment::instant);
         // It can be over before its time: it was closed, or the server has ended it.
         if self.lease.is_lost() { ends.min(now) } else { ends }
     }

@@ -29,6 +29,10 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable: all creations, renames and removals so far.
     fn sync_directory(&self) -> io::Result<()>;
+    /// How many bytes more there is space for, if that is known.
+    fn available(&self) -> Option<u64> {
+        None
+    }
     /// The full path of a file, for messages.
     fn path(&self, name: &str) -> PathBuf;
 }

@@ -98,6 +98,11 @@ impl Disk for RealDisk {
         self.handle.sync_all()
     }
 
+    fn available(&self) -> Option<u64> {
+        let numbers = rustix::fs::fstatvfs(&self.handle).ok()?;
+        numbers.f_bavail.checked_mul(numbers.f_frsize)
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

@@ -119,6 +119,7 @@ pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
             }
         ),
         (small(), number()).prop_map(|(place, below)| Event::NumbersUsed { place, below }),
+        number().prop_map(|below| Event::NumbersRetired { below }),
         (small(), number(), any::<u64>(), any_answer()).prop_map(
             |(session, seq, digest, answer)| Event::OutcomeKept { session, seq, digest, answer }
         ),
@@ -196,6 +197,7 @@ fn the_bytes_of_events_do_not_change() {
         Event::OutcomesAcknowledged { session: 1, upto: 300 },
         Event::Delayed { place, number, priority, due: 9, deliveries: 1 },
         Event::NumbersUsed { place, below: 300 },
+        Event::NumbersRetired { below: 300 },
     ];
     let mut text = String::new();
     for event in &all {
@@ -233,4 +235,5 @@ const GOLDEN: &str = "\
 1301ac02
 1401ac02030901
 1501ac02
+16ac02
 ";

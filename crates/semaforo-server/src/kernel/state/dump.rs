@@ -20,6 +20,9 @@ impl State {
             sink(&buffer)
         };
         emit(Event::FencesReserved { below: self.reserved_fences })?;
+        if self.retired_numbers > 0 {
+            emit(Event::NumbersRetired { below: self.retired_numbers })?;
+        }
         for (place, session) in self.sessions() {
             let (id, ttl) = (session.id.0, session.ttl);
             emit(Event::SessionOpened { place, id, ttl, label: &session.label })?;
@@ -74,9 +77,9 @@ impl State {
         }
         for (session, Session { belongings, .. }) in self.sessions() {
             for fence in belongings.holds() {
-                let Some(hold) = self.holds.get(fence) else { continue };
+                let Some(hold) = self.holds.get(&fence) else { continue };
                 let Some(object) = self.object(hold.place) else { continue };
-                let (fence, kind, name, wish) = (*fence, object.kind, &*object.name, hold.wish);
+                let (kind, name, wish) = (object.kind, &*object.name, hold.wish);
                 emit(Event::Granted { session, fence, kind, name, wish })?;
             }
         }

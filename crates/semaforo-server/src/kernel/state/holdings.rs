@@ -3,7 +3,7 @@
 use super::super::codec::BadEvent;
 use super::super::command::Wish;
 use super::super::gate::Give;
-use super::super::session::{Belongings, Owner, insert_sorted, remove_sorted};
+use super::super::session::{Belongings, Owner};
 use super::{Hold, State, no_message};
 
 impl State {
@@ -32,10 +32,10 @@ impl State {
         }
         self.gate_mut(place)?.hold(wish)?;
         if let Some(object) = self.object_mut(place) {
-            insert_sorted(&mut object.holders, fence);
+            object.holders.insert(fence);
         }
         self.holds.insert(fence, Hold { place, owner, wish });
-        self.belongings_mut(owner)?.add_hold(fence);
+        self.belongings_mut(owner)?.add_hold(place, fence);
         Ok(())
     }
 
@@ -66,13 +66,15 @@ impl State {
         match owner {
             Owner::Connection(key) => {
                 if let Some(connection) = self.connections.get_mut(&key) {
-                    connection.belongings.remove_hold(fence);
+                    connection.belongings.remove_hold(place, fence);
                 }
             }
-            Owner::Session(place) => self.session_at(place)?.belongings.remove_hold(fence),
+            Owner::Session(session) => {
+                self.session_at(session)?.belongings.remove_hold(place, fence);
+            }
         }
         if let Some(object) = self.object_mut(place) {
-            remove_sorted(&mut object.holders, &fence);
+            object.holders.remove(&fence);
         }
         let give = Give::back(wish);
         self.gate_mut(place)?.give(give)?;
@@ -98,11 +100,11 @@ impl State {
             return Err(BadEvent::new(format!("fence {into} was given out already")));
         }
         let belongings = self.belongings_mut(owner)?;
-        belongings.remove_hold(fence);
-        belongings.add_hold(into);
+        belongings.remove_hold(place, fence);
+        belongings.add_hold(place, into);
         if let Some(object) = self.object_mut(place) {
-            remove_sorted(&mut object.holders, &fence);
-            insert_sorted(&mut object.holders, into);
+            object.holders.remove(&fence);
+            object.holders.insert(into);
         }
         self.gate_mut(place)?.give(give)
     }
@@ -135,9 +137,8 @@ impl State {
 
     /// Releases all that somebody has had who is no more.
     pub(in crate::kernel) fn give_up(&mut self, belongings: &Belongings) -> Result<(), BadEvent> {
-        // The last one first: what follows it in a list would have to move up.
-        for fence in belongings.holds().iter().rev() {
-            self.release(*fence, 0)?;
+        for fence in belongings.holds() {
+            self.release(fence, 0)?;
         }
         for messages in belongings.messages().chunk_by(|(one, _), (other, _)| one == other) {
             self.queue_mut(messages[0].0)?

@@ -6,6 +6,8 @@
 mod dump;
 mod holdings;
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -16,12 +18,13 @@ use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
 use super::command::{ConnectionKey, Settings, Wish};
 use super::event::Event;
-use super::gate::Gate;
+use super::gate::{Gate, Give};
 use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
+use super::ordered::OrderedSet;
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
-use super::waits::Line;
+use super::waits::{Line, Wait};
 
 /// The bit of a place that says that the object exists by being used.
 const BY_USE: u32 = 1 << 31;
@@ -30,16 +33,39 @@ const BY_USE: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) kind: Kind,
-    pub(super) name: Box<str>,
+    pub(super) name: Arc<str>,
     /// Tells apart objects that had the same place one after the other. Not journaled.
     pub(super) incarnation: u64,
     pub(super) body: Body,
     /// The fences of all holds, in their order.
-    pub(super) holders: Vec<u64>,
-    /// Those who wait and are not dormant. Not journaled.
+    pub(super) holders: OrderedSet<u64>,
+    /// The requests that wait in line. Not journaled.
     pub(super) lines: [Line; 2],
+    /// The requests that wait, but in no line: dormant ones, and transfers. Not journaled.
+    pub(super) aside: Line,
+    /// What is left to be done here, since there was no room for it. Not journaled.
+    pub(super) postponed: Option<Postponed>,
     /// All who wait, dormant or not. Not journaled.
     pub(super) waiting: u32,
+}
+
+impl Object {
+    /// One of the requests that wait.
+    pub(super) fn any_wait(&self) -> Option<u32> {
+        let [first, second] = &self.lines;
+        first.head().or(second.head()).or(self.aside.head())
+    }
+}
+
+/// An object at which requests could be let through, but there was no room for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Postponed {
+    /// Its place among all that are postponed.
+    pub(super) turn: u64,
+    /// What was given back there.
+    pub(super) given: Option<Give>,
+    /// That is for requests up to this ticket, and not for those that came later.
+    pub(super) upto: u64,
 }
 
 /// What an object consists of.
@@ -85,14 +111,21 @@ pub struct State {
     created: Slots<Object>,
     /// Objects that exist by being used: their places differ from one life of the server to the next.
     used: Slots<Object>,
-    names: [HashMap<Box<str>, u32>; Kind::ALL.len()],
+    /// In order, so that what is listed is what is looked at.
+    names: [BTreeMap<Arc<str>, u32>; Kind::ALL.len()],
     incarnations: u64,
     sessions: Slots<Session>,
     session_ids: HashMap<SessionId, u32>,
     holds: HashMap<u64, Hold>,
     connections: HashMap<ConnectionKey, Connection>,
+    /// How many answers are kept by all sessions.
+    outcomes: usize,
+    /// How many bytes the names of all objects and the labels of all sessions have.
+    name_bytes: usize,
     /// No fence from here on has been promised not to be given out again.
     pub(super) reserved_fences: u64,
+    /// Messages of queues that were deleted had numbers below this.
+    pub(super) retired_numbers: u64,
 }
 
 impl State {
@@ -170,7 +203,7 @@ impl State {
             }
             Event::Put { place, number, priority, due, deliveries, payload } => {
                 let messages = self.queue_mut(*place)?;
-                if *number >= MAX_NUMBER || messages.contains(*number, *priority) {
+                if *number >= MAX_NUMBER || messages.contains(*number) {
                     return Err(BadEvent::new(format!("message {number} cannot be put")));
                 }
                 messages.insert(Message {
@@ -178,7 +211,6 @@ impl State {
                     priority: *priority,
                     due: *due,
                     deliveries: *deliveries,
-                    lent: 0,
                     payload: Arc::from(*payload),
                     sender: None,
                 });
@@ -203,7 +235,7 @@ impl State {
                 let message = messages.remove(*number, *priority);
                 let message = message.ok_or_else(|| no_message(*number))?;
                 let (due, deliveries) = (*due, *deliveries);
-                messages.insert(Message { due, deliveries, lent: 0, ..message });
+                messages.insert(Message { due, deliveries, ..message });
             }
             Event::NumbersUsed { place, below } => {
                 let messages = self.queue_mut(*place)?;
@@ -212,6 +244,12 @@ impl State {
                 }
                 messages.next = *below;
             }
+            Event::NumbersRetired { below } => {
+                if !(self.retired_numbers..=MAX_NUMBER).contains(below) {
+                    return Err(BadEvent::new(format!("numbers are retired below {below}")));
+                }
+                self.retired_numbers = *below;
+            }
             Event::OutcomeKept { session, seq, digest, answer } => {
                 let session = self.session_at(*session)?;
                 if *seq <= session.acked || session.kept.contains_key(seq) {
@@ -219,6 +257,7 @@ impl State {
                 }
                 let kept = Kept { digest: *digest, answer: answer.clone() };
                 session.kept.insert(*seq, kept);
+                self.outcomes += 1;
             }
             Event::OutcomesAcknowledged { session, upto } => {
                 let session = self.session_at(*session)?;
@@ -226,7 +265,10 @@ impl State {
                     return Err(BadEvent::new(format!("up to {upto} all was known already")));
                 }
                 session.acked = *upto;
+                let before = session.kept.len();
                 session.kept = session.kept.split_off(&upto.saturating_add(1));
+                let forgotten = before - session.kept.len();
+                self.outcomes -= forgotten;
             }
         }
         Ok(())
@@ -244,6 +286,16 @@ impl State {
         self.sessions.len()
     }
 
+    /// How many answers are kept.
+    pub(super) fn outcome_count(&self) -> usize {
+        self.outcomes
+    }
+
+    /// How many bytes all names and labels have.
+    pub(super) fn name_bytes(&self) -> usize {
+        self.name_bytes
+    }
+
     /// All objects, the created ones first.
     pub(super) fn objects(&self) -> impl Iterator<Item = (u32, &Object)> {
         let used = self.used.iter().map(|(place, object)| (place | BY_USE, object));
@@ -252,6 +304,16 @@ impl State {
 
     pub(super) fn objects_of(&self, kind: Kind) -> impl ExactSizeIterator<Item = (&str, u32)> {
         self.names[kind as usize].iter().map(|(name, place)| (&**name, *place))
+    }
+
+    /// The places of the objects of a kind whose names are not before `from`, in the order of their names.
+    pub(super) fn objects_from(
+        &self,
+        kind: Kind,
+        from: Bound<&str>,
+    ) -> impl Iterator<Item = (&str, u32)> {
+        let names = &self.names[kind as usize];
+        names.range::<str, _>((from, Bound::Unbounded)).map(|(name, place)| (&**name, *place))
     }
 
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<u32> {
@@ -284,6 +346,16 @@ impl State {
         }
     }
 
+    /// The list of an object that a waiting request is on.
+    pub(super) fn line_of(&mut self, wait: &Wait) -> Option<&mut Line> {
+        let object = self.object_mut(wait.place)?;
+        Some(if wait.is_in_line() {
+            &mut object.lines[usize::from(wait.lane)]
+        } else {
+            &mut object.aside
+        })
+    }
+
     pub(super) fn queue(&self, place: u32) -> Option<&Messages> {
         match self.object(place) {
             Some(Object { body: Body::Queue(messages), .. }) => Some(messages),
@@ -312,17 +384,21 @@ impl State {
             return Err(BadEvent::new(format!("{} {name:?} exists already", kind.singular())));
         }
         self.incarnations += 1;
+        let name: Arc<str> = name.into();
         let object = Object {
             kind,
-            name: name.into(),
+            name: Arc::clone(&name),
             incarnation: self.incarnations,
             body,
-            holders: Vec::new(),
+            holders: OrderedSet::default(),
             lines: Default::default(),
+            aside: Line::default(),
+            postponed: None,
             waiting: 0,
         };
         self.slots(place).occupy(place & !BY_USE, object)?;
-        self.names[kind as usize].insert(name.into(), place);
+        self.name_bytes += name.len();
+        self.names[kind as usize].insert(name, place);
         Ok(())
     }
 
@@ -345,6 +421,7 @@ impl State {
 
     fn remove_object(&mut self, place: u32) -> Option<Object> {
         let object = self.slots(place).vacate(place & !BY_USE)?;
+        self.name_bytes -= object.name.len();
         self.names[object.kind as usize].remove(&object.name);
         Some(object)
     }
@@ -365,17 +442,15 @@ impl State {
     fn delete(&mut self, place: u32) -> Result<(), BadEvent> {
         let object = if place & BY_USE == 0 { self.remove_object(place) } else { None };
         let object = object.ok_or_else(|| BadEvent::new(format!("in place {place} is nothing")))?;
-        // The last one first: what follows it in a list would have to move up.
-        for fence in object.holders.into_iter().rev() {
+        for fence in object.holders.iter() {
             if let Some(hold) = self.holds.remove(&fence) {
-                self.belongings_mut(hold.owner)?.remove_hold(fence);
+                self.belongings_mut(hold.owner)?.remove_hold(place, fence);
             }
         }
-        if let Body::Queue(_) = object.body {
-            let owners = self.sessions.iter_mut().map(|session| &mut session.belongings);
-            let connections = self.connections.values_mut();
-            for belongings in owners.chain(connections.map(|other| &mut other.belongings)) {
-                belongings.forget_queue(place);
+        if let Body::Queue(messages) = &object.body {
+            self.retired_numbers = self.retired_numbers.max(messages.next);
+            for (number, owner) in messages.borrowers() {
+                self.belongings_mut(owner)?.remove_message(place, number);
             }
         }
         Ok(())
@@ -411,7 +486,9 @@ impl State {
         if self.session_ids.contains_key(&id) {
             return Err(BadEvent::new("a session that exists already"));
         }
+        let label = session.label.len();
         self.sessions.occupy(place, session)?;
+        self.name_bytes += label;
         self.session_ids.insert(id, place);
         Ok(())
     }
@@ -420,6 +497,8 @@ impl State {
         let belongings = std::mem::take(&mut self.session_at(place)?.belongings);
         self.give_up(&belongings)?;
         if let Some(session) = self.sessions.vacate(place) {
+            self.outcomes -= session.kept.len();
+            self.name_bytes -= session.label.len();
             self.session_ids.remove(&session.id);
         }
         Ok(())

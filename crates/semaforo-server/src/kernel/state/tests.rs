@@ -104,6 +104,7 @@ proptest! {
             Event::Returned { place: 0, number: 1, due: Some(99) },
             Event::Delayed { place: 0, number: 2, priority: 1, due: 99, deliveries: 1 },
             Event::NumbersUsed { place: 0, below: 9 },
+            Event::NumbersRetired { below: 9 },
             Event::SessionEnded { place: 1 },
         ];
         for event in grants {
@@ -177,6 +178,8 @@ fn nonsense_is_refused_one_by_one() {
         vec![Event::NumbersUsed { place: 0, below: 2 }],
         vec![Event::NumbersUsed { place: 0, below: u64::MAX }],
         vec![Event::NumbersUsed { place: 1, below: 9 }],
+        vec![Event::NumbersRetired { below: u64::MAX }],
+        vec![Event::NumbersRetired { below: 9 }, Event::NumbersRetired { below: 8 }],
         vec![Event::BarrierTripped { name: "b" }],
         vec![Event::BarrierOpened { name: "b", parties: 0, generation: 1 }],
         vec![Event::SessionOpened { place: 2, id: 10, ttl: 1, label: "" }],
@@ -197,4 +200,28 @@ fn nonsense_is_refused_one_by_one() {
         assert!(state.apply(last).is_err(), "{last:?}");
     }
     assert_eq!(State::default().apply(&reserve), Ok(()));
+}
+
+/// Two messages of one number cannot be told apart, whatever their priorities.
+#[test]
+fn a_number_that_is_there_is_refused_in_every_lane() {
+    let mut bytes = Vec::new();
+    for event in beginning() {
+        event.encode(&mut bytes);
+    }
+    let put = |number, priority, due| Event::Put {
+        place: 0,
+        number,
+        priority,
+        due,
+        deliveries: 0,
+        payload: b"",
+    };
+    for (number, priority, due) in [(1, -1, 1), (1, -1, 0), (1, 0, 0), (2, 7, 0), (2, 1, 5)] {
+        let mut state = State::default();
+        assert_eq!(state.apply_all(&bytes), Ok(()));
+        assert!(state.apply(&put(number, priority, due)).is_err(), "{number} in {priority}");
+        assert_eq!(state.apply(&put(3, priority, due)), Ok(()));
+        check(state);
+    }
 }

@@ -3,13 +3,15 @@
 use std::io;
 use std::time::Instant;
 
+use hashbrown::HashSet;
+
 use super::Desk;
 use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
 use crate::server::figures::Figures;
 use crate::server::limits::PUBLISHED_EVERY;
-use crate::server::render::{Json, payload, render};
+use crate::server::render::{Json, payload, render, render_view};
 use crate::wire::write_answer;
 
 impl Desk {
@@ -22,9 +24,13 @@ impl Desk {
         answer: &Answer,
     ) {
         self.statuses.count(answer.status);
+        self.tell_refusal(caller, answer);
         match (caller, &mut self.http) {
             (Caller::Tcp(id), _) => self.append(net, id, name, answer),
             (Caller::Http(ticket), Some(http)) => {
+                if let Content::Fragile(parcel) = &answer.content {
+                    self.engine.in_delivery(parcel);
+                }
                 http.respond(ticket, name, answer, &|key| address(net, key));
             }
             (Caller::Http(_), None) => {}
@@ -50,6 +56,16 @@ impl Desk {
         }
     }
 
+    /// Answers a request that has not arrived in time. No operation has this status, so it is none
+    /// of the kernel's.
+    pub(super) fn refuse_unfinished(&mut self, net: &mut Connections, id: ConnectionId) {
+        const TIMED_OUT: u16 = 408;
+        let payload = br#"{"error":"the request took too long to arrive"}"#;
+        self.statuses.count_number(TIMED_OUT);
+        write_answer(net.output(id), TIMED_OUT, None, [], Some(payload));
+        self.touch(id);
+    }
+
     /// Appends an answer, and remembers what may have to come back.
     pub(super) fn append(
         &mut self,
@@ -61,19 +77,20 @@ impl Desk {
         let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
             return;
         };
+        client.after = client.after.max(self.after);
         if !std::mem::replace(&mut client.touched, true) {
             self.touched.push(id);
         }
         if let Content::Fragile(parcel) = &answer.content {
             // A connection may be gone without our having been told: then it is as if nothing was ever sent.
             let offset = net.queued(id).unwrap_or(u64::MAX);
+            self.engine.in_delivery(parcel);
             client.parcels.push_back((offset, parcel.clone()));
             client.addressed = true;
         }
         if let Content::View(_) = answer.content {
             let payload = payload(answer, &|key| address(net, key));
-            let status = answer.status.number();
-            write_answer(net.output(id), status, request, [], payload.as_deref());
+            render_view(net.output(id), request, answer, payload.as_deref());
         } else {
             render(net.output(id), request, answer, &|_| String::new());
         }
@@ -89,6 +106,20 @@ impl Desk {
 
     /// Appends the answers of those who had been waiting.
     pub(super) fn deliver(&mut self, net: &mut Connections) {
+        self.deliver_with(net, 0);
+    }
+
+    /// The same, when so many messages for takers over HTTP are to follow. What is answered
+    /// because of the same request is answered after those: a producer after its taker.
+    pub(super) fn deliver_with(&mut self, net: &mut Connections, following: usize) {
+        let messages = self.engine.out.answers.iter().filter(|(origin, answer)| {
+            matches!(answer.content, Content::Fragile(_))
+                && matches!(Caller::of(origin.connection), Caller::Http(_))
+        });
+        self.after = match (messages.count() + following, &self.http) {
+            (0, _) | (_, None) => 0,
+            (count, Some(http)) => http.messages() + count as u64,
+        };
         if self.engine.out.answers.is_empty() {
             return;
         }
@@ -100,6 +131,9 @@ impl Desk {
                 Caller::Http(ticket) => {
                     self.statuses.count(answer.status);
                     if let Some(http) = &mut self.http {
+                        if let Content::Fragile(parcel) = &answer.content {
+                            self.engine.in_delivery(parcel);
+                        }
                         http.respond_late(ticket, &answer, &|key| address(net, key));
                     }
                     continue;
@@ -128,6 +162,9 @@ impl Desk {
             for mark in &mut self.marks {
                 mark.position = position;
             }
+            if let Some(http) = &mut self.http {
+                http.hold_until(position);
+            }
         }
         for id in self.touched.drain(..) {
             let client = self.clients.get_mut(id.index()).and_then(Option::as_mut);
@@ -135,18 +172,29 @@ impl Desk {
             client.touched = false;
             let message = std::mem::take(&mut client.addressed);
             if let Some(offset) = net.queued(id) {
-                self.marks.push_back(Mark { position, id, offset, message });
+                let after = std::mem::take(&mut client.after);
+                self.marks.push_back(Mark { position, id, offset, message, after });
             }
         }
         let durable = self.engine.durable()?;
-        let ready = self.marks.iter().take_while(|mark| mark.position <= durable).count();
+        if let Some(http) = &mut self.http {
+            http.send_messages(position, durable);
+        }
+        let http = self.http.as_ref();
+        let waits = |mark: &Mark| http.is_some_and(|http| !http.has_tried(mark.after));
+        let durable_count = self.marks.iter().take_while(|mark| mark.position <= durable).count();
+        // A taker that is also a producer has to wait with its message, and all behind it with it.
+        let held = self.marks.iter().take(durable_count).position(|it| it.message && waits(it));
+        let ready = held.unwrap_or(durable_count);
         let mut all_there = true;
         for mark in self.marks.iter_mut().take(ready).filter(|mark| mark.message) {
             mark.message = false;
             net.flush_to(mark.id, mark.offset);
             let client = self.clients.get_mut(mark.id.index()).and_then(Option::as_mut);
             match (net.accepted(mark.id), client.filter(|client| client.id == mark.id)) {
-                (Some(accepted), Some(client)) => client.forget_parcels(accepted),
+                (Some(accepted), Some(client)) => {
+                    client.forget_parcels(accepted, &mut self.engine);
+                }
                 _ => all_there = false,
             }
         }
@@ -155,11 +203,21 @@ impl Desk {
             // producer learns that it was put.
             return Ok(false);
         }
-        for Mark { id, offset, .. } in self.marks.drain(..ready) {
-            net.flush_to(id, offset);
+        let (mut kept, mut keeping) = (Vec::new(), HashSet::new());
+        for mark in self.marks.drain(..ready) {
+            // What a connection is sent stays in its order.
+            if waits(&mark) || keeping.contains(&mark.id) {
+                keeping.insert(mark.id);
+                kept.push(mark);
+            } else {
+                net.flush_to(mark.id, mark.offset);
+            }
         }
-        if let Some(http) = &mut self.http {
-            http.release(position, durable);
+        for mark in kept.into_iter().rev() {
+            self.marks.push_front(mark);
+        }
+        if let (Some(http), None) = (&mut self.http, held) {
+            http.send_others(durable);
         }
         Ok(true)
     }
@@ -171,6 +229,7 @@ impl Desk {
             json.text("server", "semaforo");
             json.text("version", env!("CARGO_PKG_VERSION"));
             json.number("connections", net.open().count() as u64);
+            json.number("max_connections", net.limits().connections as u64);
             json.number("sessions", census.sessions as u64);
             json.number("objects", census.objects.iter().sum::<usize>() as u64);
             json.number("holds", census.holds as u64);
@@ -187,7 +246,8 @@ impl Desk {
         let http = self.http.as_ref()?;
         let due = self.published + PUBLISHED_EVERY;
         if now < due {
-            return Some(due).filter(|_| self.engine.decided != http.published());
+            let is_news = http.is_news(self.engine.decided, self.engine.is_short_of_space());
+            return Some(due).filter(|_| is_news);
         }
         self.published = now;
         let figures = Figures {
@@ -197,6 +257,7 @@ impl Desk {
             decided: self.engine.decided,
             journaled: self.engine.journaled,
             batches: self.engine.batches,
+            is_short_of_space: self.engine.is_short_of_space(),
             uptime: now.duration_since(self.started).as_secs_f64(),
         };
         if let Some(http) = &mut self.http {

@@ -1,13 +1,16 @@
 //! Who asks.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
 
 use hashbrown::HashMap;
 
 use crate::journal::Position;
 use crate::kernel::{ConnectionKey, Parcel, WaitKey};
 use crate::net::ConnectionId;
-use crate::server::access::Rights;
+use crate::server::access::Token;
+use crate::server::engine::Engine;
 use crate::server::http::Ticket;
 use crate::wire::Scanner;
 
@@ -15,8 +18,8 @@ use crate::wire::Scanner;
 pub(super) struct Client {
     pub(super) id: ConnectionId,
     pub(super) scanner: Scanner,
-    /// What it may do; none: it has to say who it is.
-    pub(super) rights: Option<Rights>,
+    /// The token that it has shown for all its requests.
+    pub(super) token: Option<Arc<Token>>,
     /// Its waiting requests, by ticket.
     pub(super) waiting: HashMap<u64, Waiting>,
     /// Their tickets, by the ids that the client gave them.
@@ -29,8 +32,15 @@ pub(super) struct Client {
     pub(super) touched: bool,
     /// And a message was among it.
     pub(super) addressed: bool,
-    /// It has made a request.
+    /// What was appended leaves after so many messages for takers over HTTP: among them is perhaps
+    /// its own.
+    pub(super) after: u64,
+    /// It has made a request that was allowed: on a server with tokens, one with a token.
     pub(super) known: bool,
+    /// Since when the end of a request is missing of which the beginning has come.
+    pub(super) unfinished: Option<Instant>,
+    /// Since when it has not read its answers.
+    pub(super) congested: Option<Instant>,
 }
 
 /// What may leave when the journal is durable up to a position: a connection's output, up to an offset.
@@ -40,12 +50,16 @@ pub(super) struct Mark {
     pub(super) offset: u64,
     /// There is a message in it, which goes before everything else.
     pub(super) message: bool,
+    /// It goes after so many messages for takers over HTTP.
+    pub(super) after: u64,
 }
 
 /// A request that was not answered yet.
 pub(super) struct Waiting {
     pub(super) id: Option<Box<str>>,
     pub(super) key: WaitKey,
+    /// The token that it was made with.
+    pub(super) token: Option<Arc<Token>>,
 }
 
 /// Who asks.
@@ -78,10 +92,17 @@ impl Caller {
 }
 
 impl Client {
+    /// Since when it has been slow.
+    pub(super) fn slow_since(&self) -> Option<Instant> {
+        [self.unfinished, self.congested].into_iter().flatten().min()
+    }
+
     /// Forgets messages of which the socket has taken something.
-    pub(super) fn forget_parcels(&mut self, accepted: u64) {
+    pub(super) fn forget_parcels(&mut self, accepted: u64, engine: &mut Engine) {
         while self.parcels.front().is_some_and(|(offset, _)| *offset < accepted) {
-            self.parcels.pop_front();
+            if let Some((_, parcel)) = self.parcels.pop_front() {
+                engine.settled(&parcel);
+            }
         }
     }
 }

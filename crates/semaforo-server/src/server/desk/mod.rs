@@ -1,24 +1,33 @@
 //! Where everybody's requests are taken and answered, over TCP and HTTP: frames in, answers out, once per turn and after the journal.
 
 mod answers;
+mod audit;
 mod client;
 mod requests;
+mod telling;
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use signal_hook::consts::SIGHUP;
 
+pub(super) use self::audit::who;
 use self::client::{Caller, Client, Mark};
 use super::access::Tokens;
 use super::bridge::Word;
 use super::engine::Engine;
 use super::figures::Statuses;
+use super::http::Ticket;
 use super::http_clients::HttpClients;
-use super::log::Log;
+use super::limits::{BUSY_TURN, LOOK_EVERY, SHARE, SMALL_SHARE, STRANGER_FRAME, STRANGER_OUTPUT};
+use super::log::{Level, Log};
+use super::options::Reload;
+use super::refusals::Refusals;
 use crate::kernel::{Answer, ConnectionKey, Status};
-use crate::net::limits::DRAIN;
+use crate::net::limits::{ACCEPT_PAUSE, DRAIN, MOMENT};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
 use crate::wire::{FrameError, Limits, Scan, Scanner};
 
@@ -33,14 +42,31 @@ enum Next {
     End,
 }
 
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// From connecting to a first request that is allowed.
+    pub(super) first_request: Duration,
+    /// From the first byte of a request to its last, for each MiB that it may have.
+    pub(super) unfinished: Duration,
+}
+
 /// The service of the main thread.
 pub(super) struct Desk {
     pub(super) engine: Engine,
     clients: Vec<Option<Client>>,
     frames: Limits,
-    tokens: Option<Tokens>,
+    /// Who may do what; none: everybody everything.
+    tokens: Option<Arc<Tokens>>,
+    /// What is done to read them again.
+    pub(super) reload: Option<Reload>,
     /// Who connects has so long for a first request.
     first_request: Duration,
+    /// A request has so long to arrive.
+    unfinished: Duration,
+    /// Connections and when they were opened, the oldest first: all that are not known yet are
+    /// among them.
+    newcomers: VecDeque<(ConnectionId, Instant)>,
     tickets: u64,
     /// Those that were appended to in this turn.
     touched: Vec<ConnectionId>,
@@ -49,44 +75,102 @@ pub(super) struct Desk {
     /// A message has returned in this turn. Nobody may be told anything before that is durable: among those who wait for
     /// the journal is perhaps its producer.
     returned: bool,
-    pub(super) http: Option<HttpClients>,
+    http: Option<HttpClients>,
+    /// What is answered now leaves after so many messages for takers over HTTP.
+    after: u64,
     statuses: Statuses,
     /// When figures were published last.
     published: Instant,
     started: Instant,
     stopping: bool,
+    refusals: Arc<Refusals>,
     log: Log,
 }
 
 impl Desk {
     pub(super) fn new(
-        engine: Engine,
+        mut engine: Engine,
         frames: Limits,
         tokens: Option<Tokens>,
-        first_request: Duration,
+        patience: Patience,
+        refusals: Arc<Refusals>,
         log: Log,
     ) -> Self {
+        engine.out.tells = log.logs(Level::Debug);
         Self {
             engine,
             clients: Vec::new(),
             frames,
-            tokens,
-            first_request,
+            tokens: tokens.map(Arc::new),
+            reload: None,
+            first_request: patience.first_request,
+            // A larger request takes longer on the same line.
+            unfinished: patience.unfinished
+                * u32::try_from(frames.size / Limits::SIZE).unwrap_or(1).max(1),
+            newcomers: VecDeque::new(),
             tickets: 0,
             touched: Vec::new(),
             marks: VecDeque::new(),
             returned: false,
             http: None,
+            after: 0,
             statuses: Statuses::default(),
             published: Instant::now(),
             started: Instant::now(),
             stopping: false,
+            refusals,
             log,
         }
     }
 
+    /// Requests come over HTTP, too.
+    pub(super) fn set_http(&mut self, http: HttpClients) {
+        http.set_tokens(self.tokens.clone());
+        self.http = Some(http);
+    }
+
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
         self.clients.get_mut(id.index())?.as_mut().filter(|client| client.id == id)
+    }
+
+    /// The beginning of a request has come, and not its end: it has its time for that. A connection
+    /// that is not known has no more than it has anyway.
+    fn begins(&mut self, net: &mut Connections, id: ConnectionId) {
+        let limit = net.now() + self.unfinished;
+        if let Some(client) = self.client(id)
+            && client.known
+            && client.unfinished.is_none()
+        {
+            client.unfinished = Some(net.now());
+            net.set_deadline(id, Some(limit));
+        }
+    }
+
+    /// The connection that has been here longest without being known, and since when.
+    fn oldest_stranger(&mut self) -> Option<(ConnectionId, Instant)> {
+        while let Some(&(id, since)) = self.newcomers.front() {
+            if self.client(id).is_some_and(|client| !client.known) {
+                return Some((id, since));
+            }
+            self.newcomers.pop_front();
+        }
+        None
+    }
+
+    /// The connection that can be spared when places run out: one that is not known, or else one
+    /// that is slow.
+    fn least_welcome(&mut self, now: Instant) -> Option<ConnectionId> {
+        let slow = |desk: &Self| {
+            let slow = desk
+                .clients
+                .iter()
+                .flatten()
+                .filter_map(|client| client.slow_since().map(|since| (since, client.id)));
+            slow.min().map(|(since, id)| (id, since))
+        };
+        let is_over = |(_, since): &(ConnectionId, Instant)| now >= *since + MOMENT;
+        let found = self.oldest_stranger().filter(is_over);
+        found.or_else(|| slow(self).filter(is_over)).map(|(id, _)| id)
     }
 
     /// Lets a connection wait for nothing any more: it is about to end.
@@ -114,23 +198,35 @@ impl Desk {
         }
     }
 
+    /// A request over HTTP does not wait any more.
+    fn forget_http(&mut self, net: &mut Connections, ticket: Ticket) {
+        self.engine.disconnected(Caller::Http(ticket).key());
+        self.deliver(net);
+        if let Some(http) = &mut self.http {
+            http.forget(ticket);
+        }
+    }
+
     /// Does what the thread that speaks HTTP says.
     fn hear(&mut self, net: &mut Connections, word: Word) {
         match word {
             Word::Request(ticket, submission) => self.handle_http(net, ticket, &submission),
-            Word::Cancel(ticket) => {
-                self.engine.disconnected(Caller::Http(ticket).key());
-                self.deliver(net);
+            Word::Cancel(ticket) => self.forget_http(net, ticket),
+            Word::Tried(ticket) => {
                 if let Some(http) = &mut self.http {
-                    http.forget(ticket);
+                    http.tried(ticket);
                 }
             }
             Word::Settled { ticket, accepted } => {
                 let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
-                if let Some(parcel) = parcel.filter(|_| !accepted) {
-                    self.returned = true;
-                    self.engine.undelivered(&parcel);
-                    self.deliver(net);
+                match parcel {
+                    Some(parcel) if accepted => self.engine.settled(&parcel),
+                    Some(parcel) => {
+                        self.returned = true;
+                        self.engine.undelivered(&parcel);
+                        self.deliver(net);
+                    }
+                    None => {}
                 }
             }
         }
@@ -151,46 +247,78 @@ impl Desk {
 }
 
 impl Service for Desk {
-    fn opened(&mut self, net: &mut Connections, id: ConnectionId, _: Peer) {
+    fn opened(&mut self, net: &mut Connections, id: ConnectionId, peer: Peer) {
+        self.log.debug(format_args!("{id} has connected from {}", peer.address));
         let client = Client {
             id,
             scanner: Scanner::new(),
-            rights: None,
+            token: None,
             waiting: HashMap::new(),
             tickets: HashMap::new(),
             parcels: VecDeque::new(),
             in_order: false,
             touched: false,
             addressed: false,
+            after: 0,
             known: false,
+            unfinished: None,
+            congested: None,
         };
         if self.clients.len() <= id.index() {
             self.clients.resize_with(id.index() + 1, || None);
         }
         self.clients[id.index()] = Some(client);
         net.set_deadline(id, Some(net.now() + self.first_request));
+        self.oldest_stranger();
+        self.newcomers.push_back((id, net.now()));
     }
 
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
         // Not the beginning of the turn: this may have been sent after it, and a client counts its session's time from
         // there.
-        self.engine.turn_begins(Instant::now());
-        let mut used = 0;
+        let begun = Instant::now();
+        self.engine.turn_begins(begun);
+        let share = share(begun.saturating_duration_since(net.now()));
+        let (mut used, mut handled) = (0, 0_u32);
         loop {
-            let frames = self.frames;
+            let (mut frames, wants_tokens) = (self.frames, self.tokens.is_some());
             let Some(client) = self.client(id) else { return input.len() };
+            let was_known = client.known;
+            if wants_tokens && !was_known {
+                frames.size = frames.size.min(STRANGER_FRAME);
+            }
             let rest = &input[used..];
             match client.scanner.scan(rest, &frames) {
-                Ok(Scan::Incomplete) => return used + client.scanner.take_blank(),
+                Ok(Scan::Incomplete) => {
+                    let blank = client.scanner.take_blank();
+                    if rest.len() > blank {
+                        self.begins(net, id);
+                    }
+                    return used + blank;
+                }
                 Ok(Scan::Frame { start, end }) => {
-                    if !std::mem::replace(&mut client.known, true) {
+                    client.known |= !wants_tokens;
+                    let was_unfinished = client.unfinished.take().is_some();
+                    let next = self.handle(net, id, &rest[start..end]);
+                    let is_known = self.client(id).is_some_and(|client| client.known);
+                    if is_known && (was_unfinished || !was_known) {
                         net.set_deadline(id, None);
                     }
-                    match self.handle(net, id, &rest[start..end]) {
+                    if wants_tokens && !is_known && net.unsent(id) > STRANGER_OUTPUT {
+                        // It gets what it was answered, in the time that it has.
+                        net.finish(id);
+                        return input.len();
+                    }
+                    match next {
                         Next::Hold => return used,
                         Next::Go | Next::End => used += end,
                     }
                     if !net.wants_input(id) {
+                        return used;
+                    }
+                    handled = handled.wrapping_add(1);
+                    if handled % LOOK_EVERY == 0 && begun.elapsed() >= share {
+                        net.rest(id);
                         return used;
                     }
                 }
@@ -210,18 +338,46 @@ impl Service for Desk {
         self.give_up(net, id);
     }
 
+    fn crowded(&mut self, net: &mut Connections) -> Option<Instant> {
+        if let Some(id) = self.least_welcome(net.now()) {
+            self.log.debug(format_args!("all places are taken: {id} loses its own to another"));
+            net.abort(id);
+        }
+        Some(net.now() + ACCEPT_PAUSE)
+    }
+
+    fn timed_out(&mut self, net: &mut Connections, id: ConnectionId) {
+        let Some(client) = self.client(id) else { return };
+        if !client.known {
+            return net.abort(id);
+        }
+        if net.has_more(id) {
+            // It may be here already, and this server has not had the time to read it.
+            return net.set_deadline(id, Some(net.now() + ACCEPT_PAUSE));
+        }
+        self.engine.turn_begins(net.now());
+        self.give_up(net, id);
+        self.refuse_unfinished(net, id);
+        net.finish(id);
+    }
+
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {
         self.engine.turn_begins(net.now());
+        let since = congested.then(|| net.now());
+        if let Some(client) = self.client(id) {
+            client.congested = since;
+        }
         self.engine.congested(ConnectionKey(id.into()), congested);
         self.deliver(net);
     }
 
     fn closed(&mut self, net: &mut Connections, id: ConnectionId, closed: Closed) {
+        self.log.debug(format_args!("{id} is gone: {}", closed.reason));
         self.engine.turn_begins(net.now());
         let client = self.clients.get_mut(id.index()).and_then(Option::take);
         self.engine.disconnected(ConnectionKey(id.into()));
         if let Some(mut client) = client {
-            client.forget_parcels(closed.accepted);
+            client.forget_parcels(closed.accepted, &mut self.engine);
             self.returned |= !client.parcels.is_empty();
             for (_, parcel) in &client.parcels {
                 self.engine.undelivered(parcel);
@@ -230,8 +386,17 @@ impl Service for Desk {
         self.deliver(net);
     }
 
-    fn signalled(&mut self, net: &mut Connections, _: i32) {
-        self.stop(net);
+    fn signalled(&mut self, net: &mut Connections, signal: i32) {
+        self.engine.turn_begins(net.now());
+        if signal == SIGHUP {
+            let reloaded = self.reload();
+            let outcome = reloaded.map_or_else(|reason| format!(": {reason}"), |()| String::new());
+            self.log.warning(format_args!("audit: reload by signal {signal}{outcome}"));
+            self.dismiss_unknown(net);
+        } else {
+            self.log.warning(format_args!("audit: stop by signal {signal}"));
+            self.stop(net);
+        }
     }
 
     fn accept_failed(&mut self, _: &mut Connections, error: &io::Error) {
@@ -239,9 +404,23 @@ impl Service for Desk {
     }
 
     fn woken(&mut self, net: &mut Connections) {
+        let begun = Instant::now();
+        let share = share(begun.saturating_duration_since(net.now()));
+        let mut now = begun;
         while let Some(word) = self.http.as_ref().and_then(HttpClients::next_word) {
-            self.engine.turn_begins(Instant::now());
+            self.engine.turn_begins(now);
             self.hear(net, word);
+            now = Instant::now();
+            if now.duration_since(begun) >= share {
+                // What else HTTP clients say is heard in the next turn.
+                return net.waker().wake();
+            }
+        }
+        if let Some(failure) = self.http.as_mut().and_then(HttpClients::failure)
+            && !self.stopping
+        {
+            self.log.error(format_args!("the thread of HTTP has ended: {failure}"));
+            self.stop(net);
         }
     }
 
@@ -253,15 +432,28 @@ impl Service for Desk {
             let next = self.engine.turn_ends(now)?;
             Ok(if all_there { next } else { Some(now) })
         });
+        self.tell();
         while let Some(notice) = self.engine.notice() {
-            self.log.info(format_args!("{notice}"));
+            if notice.is_warning() {
+                self.log.warning(format_args!("{notice}"));
+            } else {
+                self.log.info(format_args!("{notice}"));
+            }
         }
         match result {
-            Ok(next) => [next, self.publish(net, now)].into_iter().flatten().min(),
+            Ok(next) => {
+                let due = [next, self.publish(net, now), self.refusals.report(now)];
+                due.into_iter().flatten().min()
+            }
             // What is answered must not outrun the journal, and nobody knows how far that is.
             Err(failure) => super::die(&failure),
         }
     }
+}
+
+/// How long requests of one connection are handled in a turn that has lasted so long.
+fn share(turn: Duration) -> Duration {
+    if turn < BUSY_TURN { SHARE } else { SMALL_SHARE }
 }
 
 fn status(wrong: &FrameError) -> Status {

@@ -1,12 +1,16 @@
 //! What is asked.
 
+use std::sync::Arc;
+
+use super::audit::Asker;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
-    Answer, Command, ConnectionKey, Operation, Origin, Reply, SessionId, Status, Verb, WaitKey,
+    Answer, Command, ConnectionKey, Content, Operation, Origin, Reply, SessionId, Status, Verb,
+    WaitKey,
 };
 use crate::net::{ConnectionId, Connections};
-use crate::server::access::Need;
+use crate::server::access::{Need, Token};
 use crate::server::http::{Submission, Ticket};
 use crate::server::limits::{MAX_ID, MAX_WAITS};
 use crate::server::translate::{Wanted, translate};
@@ -31,7 +35,8 @@ impl Desk {
             return self.hold(net, id);
         }
         let caller = Caller::Tcp(id);
-        let answer = match self.perform(net, caller, name, None, &request) {
+        let asker = Asker { caller, token: None, peer: None };
+        let answer = match self.perform(net, asker, name, &request) {
             Ok(Some(answer)) => answer,
             Ok(None) => {
                 self.deliver(net);
@@ -61,8 +66,11 @@ impl Desk {
             }
         };
         let name = request.headers.get("id");
-        let outcome = self.perform(net, caller, name, submission.token.as_deref(), &request);
-        self.deliver(net);
+        let token = submission.token.as_deref();
+        let asker = Asker { caller, token, peer: Some(submission.peer) };
+        let outcome = self.perform(net, asker, name, &request);
+        let taken = matches!(&outcome, Ok(Some(Answer { content: Content::Fragile(_), .. })));
+        self.deliver_with(net, usize::from(taken));
         if let Ok(Some(answer)) | Err(answer) = outcome {
             self.respond(net, caller, name, &answer);
         }
@@ -89,11 +97,11 @@ impl Desk {
     fn perform(
         &mut self,
         net: &mut Connections,
-        caller: Caller,
+        asker: Asker<'_>,
         name: Option<&str>,
-        token: Option<&str>,
         request: &Request<'_>,
     ) -> Result<Option<Answer>, Answer> {
+        let caller = asker.caller;
         if name.is_some_and(|name| name.len() > MAX_ID) {
             let reason = format!("header id has more than {MAX_ID} bytes");
             return Err(Answer::error(Status::Senseless, reason));
@@ -102,7 +110,14 @@ impl Desk {
             return Err(Answer::error(Status::Stopping, "shutting down"));
         }
         let wanted = translate(request, draw)?;
-        self.authorize(caller, token, request, &wanted)?;
+        let token = match self.authorize(asker, request, &wanted) {
+            Ok(token) => token,
+            Err((status, reason)) => {
+                let who = self.name_of(asker, request);
+                self.audit(net, asker, &who, request, status, &reason);
+                return Err(Answer::error(status, reason));
+            }
+        };
         let command = match wanted {
             Wanted::Echo => {
                 self.respond_with(net, caller, name, request.raw);
@@ -110,12 +125,22 @@ impl Desk {
             }
             Wanted::Authenticate => return Ok(Some(Answer::done())),
             Wanted::Shutdown => {
-                if matches!(caller, Caller::Http(_)) && self.tokens.is_none() {
-                    let reason = "SHUTDOWN over HTTP needs a token, and this server has none";
-                    return Err(Answer::error(Status::Forbidden, reason));
-                }
+                let who = self.name_of(asker, request);
+                self.audit(net, asker, &who, request, Status::Done, "");
                 self.respond(net, caller, name, &Answer::done());
                 self.stop(net);
+                return Ok(None);
+            }
+            Wanted::Reload => {
+                // By the name that counts until then.
+                let who = self.name_of(asker, request);
+                let (answer, reason) = match self.reload() {
+                    Ok(()) => (Answer::done(), String::new()),
+                    Err(reason) => (Answer::error(Status::Conflict, reason.clone()), reason),
+                };
+                self.audit(net, asker, &who, request, answer.status, &reason);
+                self.respond(net, caller, name, &answer);
+                self.dismiss_unknown(net);
                 return Ok(None);
             }
             Wanted::Show => {
@@ -143,7 +168,14 @@ impl Desk {
         let ticket = self.tickets;
         let origin = Origin { connection: caller.key(), ticket };
         match self.engine.decide(origin, &command) {
-            Reply::Answer(answer) => Ok(Some(answer)),
+            Reply::Answer(answer) => {
+                if let (Operation::Open { label, ttl, .. }, Status::Done) =
+                    (&command.operation, answer.status)
+                {
+                    self.log.debug(format_args!("session {label:?} has begun, for {ttl} ms"));
+                }
+                Ok(Some(answer))
+            }
             Reply::Close => match caller {
                 Caller::Tcp(id) => {
                     // What was answered before still goes.
@@ -158,8 +190,10 @@ impl Desk {
             },
             Reply::Waits(key) => {
                 match (caller, &mut self.http) {
-                    (Caller::Tcp(id), _) => self.waits(net, id, name, ticket, key),
-                    (Caller::Http(id), Some(http)) => http.waits(id, name),
+                    (Caller::Tcp(id), _) => self.waits(net, id, name, ticket, key, token),
+                    (Caller::Http(id), Some(http)) => {
+                        http.waits(id, name, command.retry.is_some(), token);
+                    }
                     (Caller::Http(_), None) => {}
                 }
                 Ok(None)
@@ -179,13 +213,14 @@ impl Desk {
         name: Option<&str>,
         ticket: u64,
         key: WaitKey,
+        token: Option<Arc<Token>>,
     ) {
         let Some(client) = self.client(id) else { return };
         let boxed: Option<Box<str>> = name.map(Into::into);
         if let Some(name) = &boxed {
             client.tickets.insert(name.clone(), ticket);
         }
-        client.waiting.insert(ticket, Waiting { id: boxed, key });
+        client.waiting.insert(ticket, Waiting { id: boxed, key, token });
         if name.is_none() {
             client.in_order = true;
             net.pause(id);
@@ -212,48 +247,60 @@ impl Desk {
         }
     }
 
-    /// Whether the caller may do that.
+    /// Whether that is allowed, and by which token; if not, the status and the reason of the
+    /// answer.
     fn authorize(
         &mut self,
-        caller: Caller,
-        token: Option<&str>,
+        asker: Asker<'_>,
         request: &Request<'_>,
         wanted: &Wanted<'_>,
-    ) -> Result<(), Answer> {
-        let Some(tokens) = &self.tokens else { return Ok(()) };
-        let unauthorized = |reason: &'static str| Answer::error(Status::Unauthorized, reason);
-        let said = match request.headers.get("token").or(token) {
+    ) -> Result<Option<Arc<Token>>, (Status, String)> {
+        let need = need(wanted);
+        let Some(tokens) = &self.tokens else {
+            if matches!(asker.caller, Caller::Http(_)) && need == Need::Administer {
+                let method = &request.method;
+                let reason = format!("{method} over HTTP needs a token, and this server has none");
+                return Err((Status::Forbidden, reason));
+            }
+            return Ok(None);
+        };
+        let unauthorized = |reason: &str| (Status::Unauthorized, reason.to_owned());
+        let said = match asker.said(request) {
             None => None,
             Some(token) => {
-                let rights = tokens.rights(token);
-                Some(rights.ok_or_else(|| unauthorized("this token is not known"))?)
+                let found = tokens.find(token);
+                Some(found.ok_or_else(|| unauthorized("this token is not known"))?)
             }
         };
-        let client = match caller {
+        let client = match asker.caller {
             Caller::Tcp(id) => self.clients.get_mut(id.index()).and_then(Option::as_mut),
             Caller::Http(_) => None,
         };
-        let known = client.and_then(|client| {
-            if let (Wanted::Authenticate, Some(rights)) = (wanted, said) {
-                client.rights = Some(rights.clone());
-            }
-            client.rights.as_ref()
-        });
-        let Some(rights) = said.or(known) else {
+        let known = client.as_ref().and_then(|client| client.token.as_ref());
+        let Some(token) = said.or(known).cloned() else {
             let reason = "a token is needed: AUTH with header token, or the header in each request";
             return Err(unauthorized(reason));
         };
-        let refusal = match wanted {
-            Wanted::Command(command) => rights.refusal(need(wanted), &command.operation),
-            _ => rights.refusal(need(wanted), &Operation::Ping),
+        let operation = match wanted {
+            Wanted::Command(command) => &command.operation,
+            _ => &Operation::Ping,
         };
-        refusal.map_or(Ok(()), |reason| Err(Answer::error(Status::Forbidden, reason)))
+        if let Some(reason) = token.rights().refusal(need, operation) {
+            return Err((Status::Forbidden, reason));
+        }
+        if let Some(client) = client {
+            client.known = true;
+            if matches!(wanted, Wanted::Authenticate) {
+                client.token = Some(Arc::clone(&token));
+            }
+        }
+        Ok(Some(token))
     }
 }
 
 fn need(wanted: &Wanted<'_>) -> Need {
     match wanted {
-        Wanted::Shutdown => Need::Administer,
+        Wanted::Shutdown | Wanted::Reload => Need::Administer,
         Wanted::Command(command) => match command.operation {
             Operation::Object { verb: Verb::Create(_) | Verb::Delete, .. } => Need::Create,
             _ => Need::Use,

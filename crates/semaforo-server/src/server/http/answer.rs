@@ -17,6 +17,9 @@ pub(super) struct Answer<'a> {
     /// Headers of ours, to be written as `Semaforo-NAME`.
     pub(super) headers: Vec<(&'a str, &'a str)>,
     pub(super) body: &'a [u8],
+    /// With 405: which methods of HTTP are allowed there. None are where the protocol has no such
+    /// method.
+    pub(super) allow: &'static str,
     /// Whether the connection goes on.
     pub(super) keep_alive: bool,
     /// Whether only the head is asked for.
@@ -61,6 +64,7 @@ impl Answer<'_> {
             output.extend_from_slice(b"\r\n");
         }
         let _ = match self.status {
+            405 => write!(output, "Allow: {}\r\n", self.allow),
             401 => write!(output, "WWW-Authenticate: Bearer\r\n"),
             503 => write!(output, "Retry-After: 1\r\n"),
             _ => Ok(()),

@@ -13,7 +13,7 @@ pub(super) fn check(head: &Head, hosts: &[String]) -> Result<(), Refusal> {
         return Err(Refusal::new(
             421,
             format_args!(
-                "Host '{host}' is not one of this server's names; use an address, or configure that name"
+                "Host '{host}' is not a name of this server; use an address, or serve --host"
             ),
         ));
     }
@@ -54,8 +54,9 @@ fn check_content_type(head: &Head) -> Result<(), Refusal> {
     ))
 }
 
-/// An address names nobody else. Neither does a name without a dot, or one of those that are set aside for local
-/// use: nobody can register it and point it at this server.
+/// An address is not looked up, and `localhost` and names below it always mean this machine. The
+/// owner of any other name, also of one without a dot or in a local network, can let it point here
+/// after a page was loaded from elsewhere (DNS rebinding): such a name has to be configured.
 fn is_allowed(host: &str, hosts: &[String]) -> bool {
     let name = without_port(host);
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
@@ -63,9 +64,9 @@ fn is_allowed(host: &str, hosts: &[String]) -> bool {
         return true;
     }
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-    let is_local = !name.contains('.')
-        || [".localhost", ".local", ".internal"].iter().any(|suffix| name.ends_with(suffix));
-    (is_local && !name.is_empty()) || hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
+    name == "localhost"
+        || name.strip_suffix(".localhost").is_some_and(|name| !name.is_empty())
+        || hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
 }
 
 fn without_port(host: &str) -> &str {
@@ -98,9 +99,7 @@ mod tests {
             "[::1]",
             "localhost",
             "LocalHost:13080",
-            "semaforo:13080",
-            "box.local",
-            "a.b.internal.",
+            "a.b.localhost.",
             "Semaforo.example.org:443",
         ] {
             assert_eq!(host(allowed), 200, "{allowed}");
@@ -112,6 +111,10 @@ mod tests {
             ":80",
             "local.host",
             "a.localhost.b",
+            ".localhost",
+            "semaforo:13080",
+            "box.local",
+            "a.b.internal.",
         ] {
             assert_eq!(host(refused), 421, "{refused}");
         }

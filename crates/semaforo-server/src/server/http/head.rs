@@ -73,6 +73,13 @@ impl Head {
         if is_newest && head.host.is_none() {
             return Err(Refusal::new(400, "header Host is missing"));
         }
+        if !is_newest && head.body == BodyLength::Chunked {
+            // A proxy that has passed it on may not know what it means.
+            return Err(Refusal::new(400, "there is no Transfer-Encoding in HTTP/1.0"));
+        }
+        if let Some(authority) = authority(request.path.unwrap_or_default()) {
+            head.host = Some(authority.to_owned());
+        }
         // Nobody with HTTP/1.0 knows what to do with it.
         head.expects_continue &= is_newest && head.body != BodyLength::None;
         Ok(head)
@@ -149,6 +156,12 @@ fn once(place: &mut Option<String>, name: &str, value: &str) -> Result<(), Refus
     }
     *place = Some(value.to_owned());
     Ok(())
+}
+
+/// The host of a whole address, which counts more than the header.
+fn authority(target: &str) -> Option<&str> {
+    let (_, rest) = target.split_once("://").filter(|_| !target.starts_with('/'))?;
+    rest.split(['/', '?']).next()
 }
 
 /// A proxy may send the whole address; what counts is behind the host.

@@ -26,10 +26,11 @@
 //! # }
 //! ```
 //!
-//! **A web page must not be able to use it by accident.** A page that a user of this machine looks at can make the
-//! browser send requests here. So a body must be declared as `application/json` (a page cannot do that without
-//! asking first, and it is refused then), a foreign `Origin` is refused, and `Host` must be an address, or a name that nobody can
-//! register for the purpose of pointing it here, or one that was configured.
+//! **A web page must not be able to use it by accident.** A page that a user of this machine looks
+//! at can make the browser send requests here. So a body must be declared as `application/json` (a
+//! page cannot do that without asking first, and it is refused then), a foreign `Origin` is
+//! refused, and `Host` must be an address, `localhost` or a name below it, or one that was
+//! configured.
 //!
 //! **A full server can still be looked at.** Beyond its [budget](Options::connections) of connections, a few are accepted
 //! that may only ask for health, figures and administration, one request each.
@@ -78,7 +79,8 @@ pub struct Submission {
 pub struct Answered {
     /// The request that it answers.
     pub ticket: Ticket,
-    /// The answer object, as [`wire::write_answer`](crate::wire::write_answer) writes it.
+    /// The answer object, as [`wire::write_answer`](crate::wire::write_answer) writes it. If it is
+    /// empty there is no answer, and the connection ends without one.
     pub frame: Vec<u8>,
     /// Whether to say, with [`Backend::settled`], what became of it.
     pub confirm: bool,
@@ -110,6 +112,12 @@ pub trait Backend {
     /// The next answer, if there is one. Asked for after the waker of the connections was used.
     fn next_answer(&mut self) -> Option<Answered>;
 
+    /// For an answer that asked for it: the client's socket has accepted nothing of it so far. What
+    /// became of it is told later.
+    fn tried(&mut self, ticket: Ticket) {
+        let _ = ticket;
+    }
+
     /// For an answer that asked for it: whether the client's socket accepted any byte of it. Told once.
     fn settled(&mut self, ticket: Ticket, accepted: bool) {
         let _ = (ticket, accepted);
@@ -124,6 +132,26 @@ pub trait Backend {
 
     /// The figures of the server, as of now.
     fn metrics(&mut self) -> Metrics;
+
+    /// Whether this token makes a client known, or none is needed.
+    fn knows(&self, token: Option<&str>) -> bool {
+        let _ = token;
+        true
+    }
+
+    /// Whether a client may see the figures.
+    ///
+    /// # Errors
+    /// What it is answered if not.
+    fn may_observe(&self, token: Option<&str>, peer: SocketAddr) -> Result<(), Refusal> {
+        let _ = (token, peer);
+        Ok(())
+    }
+
+    /// A request was refused for what it is, before anything was submitted.
+    fn refused(&self, refusal: &Refusal, peer: SocketAddr) {
+        let _ = (refusal, peer);
+    }
 
     /// Accepting failed for want of descriptors or memory, and will be tried again.
     fn accept_failed(&mut self, error: &io::Error) {
@@ -196,15 +224,18 @@ impl Options {
     }
 }
 
-/// Why a request is refused before anybody looked at what it asks for.
+/// Why a request is refused without being decided about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub struct Refusal {
     pub(crate) status: u16,
     pub(crate) reason: String,
+    /// With 405: which methods of HTTP are allowed there.
+    pub(crate) allow: &'static str,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: u16, reason: impl fmt::Display) -> Self {
-        Self { status, reason: reason.to_string() }
+    /// A refusal with this status, and words for people.
+    pub fn new(status: u16, reason: impl fmt::Display) -> Self {
+        Self { status, reason: reason.to_string(), allow: "" }
     }
 }

@@ -40,10 +40,17 @@ pub fn document() -> Json {
         ("/metrics", "Figures, for Prometheus.", "text/plain"),
         ("/openapi.json", "This document.", "application/json"),
     ] {
+        let mut answers = Map::new();
         let answer = json!({ "description": summary, "content": { content: {} } });
+        answers.insert("200".into(), answer);
+        if path == "/metrics" {
+            let needed = "A token with the right `observe` is needed.";
+            answers.insert("401".into(), json!({ "description": needed }));
+            answers.insert("403".into(), json!({ "description": needed }));
+        }
         paths.insert(
             path.into(),
-            json!({ "get": { "summary": summary, "tags": ["operation"], "responses": { "200": answer } } }),
+            json!({ "get": { "summary": summary, "tags": ["operation"], "responses": answers } }),
         );
     }
     let tags: Vec<Json> = KINDS

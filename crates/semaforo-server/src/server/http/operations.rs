@@ -82,6 +82,7 @@ const TIMEOUT: Header =
     number("timeout", 0, LARGEST, "milliseconds to wait; 0: now or not at all; left out: for ever");
 const FENCE: Header = number("fence", 1, LARGEST, "the hold that is meant");
 const MESSAGE: Header = required(number("message", 1, LARGEST, "the number of the message"));
+const DELIVERIES: Header = number("deliveries", 1, LARGEST, "the delivery of it that is meant");
 const DELAY: Header = number("delay", 0, LARGEST, "milliseconds until it can be taken");
 const PRIORITY: Header = number("priority", -(1 << 31), (1 << 31) - 1, "smaller goes first");
 
@@ -315,11 +316,11 @@ pub const KINDS: &[Kind] = &[
                 &["message", "deliveries"],
                 &[204, 404],
             )),
-            operation("ACK", "The message is done with.", &[MESSAGE], &[], &[404, 410]),
+            operation("ACK", "The message is done with.", &[MESSAGE, DELIVERIES], &[], &[404, 410]),
             operation(
                 "RETURN",
                 "The message goes back to its place.",
-                &[MESSAGE, DELAY],
+                &[MESSAGE, DELIVERIES, DELAY],
                 &[],
                 &[404, 410],
             ),
@@ -362,6 +363,7 @@ pub const KINDS: &[Kind] = &[
             ),
             LIST,
             SHOW,
+            operation("RELOAD", "Tokens and certificates are read again.", &[], &[], &[409]),
             operation("SHUTDOWN", "It stops.", &[], &[], &[]),
         ],
     },

@@ -6,6 +6,7 @@ use super::head::{BodyLength, Head};
 use super::limits::HEAD;
 use super::route::{Route, route};
 use super::{Options, Refusal};
+use crate::server::limits::STRANGER_FRAME;
 
 /// Where a connection is between two requests.
 #[derive(Debug, Default)]
@@ -65,7 +66,13 @@ impl Parser {
     }
 
     /// Moves on by one step; answers what to do and how much of the input is done with.
-    pub(super) fn advance(&mut self, input: &[u8], options: &Options) -> (Step, usize) {
+    /// `knows` tells whether a token makes a client known, or none is needed.
+    pub(super) fn advance(
+        &mut self,
+        input: &[u8],
+        options: &Options,
+        knows: &dyn Fn(Option<&str>) -> bool,
+    ) -> (Step, usize) {
         let result = match &mut self.stage {
             Stage::Idle => {
                 // Some clients send an empty line after a body.
@@ -75,15 +82,15 @@ impl Parser {
                 }
                 self.stage = Stage::Head { searched: 0 };
                 let (step, consumed) =
-                    self.advance(input.get(blank..).unwrap_or_default(), options);
+                    self.advance(input.get(blank..).unwrap_or_default(), options, knows);
                 return (step, blank + consumed);
             }
             Stage::Head { searched } => match end_of_head(input, searched) {
                 Some(end) if end <= HEAD => {
                     let (head, rest) = input.split_at(end);
-                    match self.begin_body(head, options) {
+                    match self.begin_body(head, options, knows) {
                         Ok(Step::NeedMore) => {
-                            let (step, consumed) = self.advance(rest, options);
+                            let (step, consumed) = self.advance(rest, options, knows);
                             return (step, end + consumed);
                         }
                         result => result.map(|step| (step, end)),
@@ -110,7 +117,12 @@ impl Parser {
     }
 
     /// The head is there: it decides whether the body is wanted.
-    fn begin_body(&mut self, bytes: &[u8], options: &Options) -> Result<Step, (Refusal, bool)> {
+    fn begin_body(
+        &mut self,
+        bytes: &[u8],
+        options: &Options,
+        knows: &dyn Fn(Option<&str>) -> bool,
+    ) -> Result<Step, (Refusal, bool)> {
         let head = Head::parse(bytes).map_err(|refusal| (refusal, false))?;
         // The client knows how much of a refusal is its body only if it asked for one.
         let keep_alive = head.keep_alive && head.body == BodyLength::None && head.method != "HEAD";
@@ -123,7 +135,9 @@ impl Parser {
                 routed.map_err(refused)?
             }
         };
-        let body = Body::new(head.body, options.body).map_err(refused)?;
+        let is_known = head.body == BodyLength::None || knows(head.token.as_deref());
+        let limit = if is_known { options.body } else { options.body.min(STRANGER_FRAME) };
+        let body = Body::new(head.body, limit).map_err(refused)?;
         let expects_continue = head.expects_continue && !body.is_complete();
         self.stage = Stage::Body { head: Box::new(head), route, body };
         Ok(if expects_continue { Step::Continue } else { self.end_body() })
@@ -179,7 +193,7 @@ mod tests {
         for piece in stream.chunks(piece) {
             pending.extend_from_slice(piece);
             loop {
-                let (step, consumed) = parser.advance(&pending, &options);
+                let (step, consumed) = parser.advance(&pending, &options, &|_| true);
                 pending.drain(..consumed);
                 match step {
                     Step::NeedMore => break,
@@ -204,7 +218,7 @@ mod tests {
     fn pipelined_requests_in_pieces_of_every_size() {
         let stream = format!(
             "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n{POST}Content-Length: 3\r\n\r\n[1]\r\n\
-             GET /nothing HTTP/1.1\nHost: x\n\n\
+             GET /nothing HTTP/1.1\nHost: localhost\n\n\
              {POST}Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[2]\r\n0\r\n\r\n\
              GET /readyz HTTP/1.1\r\nHost: any.name\r\n\r\n{POST}Content-Length: 101\r\n\r\n"
         );

@@ -55,7 +55,9 @@ pub(super) fn route(head: &Head) -> Result<Route, Refusal> {
         return Ok(route);
     }
     let [wanted, _] = methods;
-    Err(Refusal::new(405, format_args!("'{path}' wants {wanted}, and this was {}", head.method)))
+    let allow = if wanted == "GET" { "GET, HEAD" } else { "POST" };
+    let reason = format_args!("'{path}' wants {wanted}, and this was {}", head.method);
+    Err(Refusal { allow, ..Refusal::new(405, reason) })
 }
 
 /// The last part is the method; what is before it is the path.

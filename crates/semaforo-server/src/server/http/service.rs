@@ -11,6 +11,7 @@ use super::parser::{Parser, Phase, Request, Step};
 use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service, limits};
+use crate::server::limits::STRANGER_OUTPUT;
 use crate::wire;
 
 /// HTTP over the connection layer; see the [module](super).
@@ -41,11 +42,26 @@ struct Client {
     requests: u64,
     /// What its deadline is for: the phase of this request, or none while it waits.
     timed: (u64, Option<Phase>),
+    /// When it was connected.
+    opened: Instant,
+    /// Since when it is in this phase.
+    since: Instant,
+    /// A request of its was allowed, with a token if the server wants tokens.
+    is_known: bool,
     /// Beyond the budget: one request, and not any.
     is_reserved: bool,
     waiting: Option<Waiting>,
-    /// Answers to report about, and where in the stream they begin.
-    unsettled: Vec<(Ticket, u64)>,
+    unsettled: Vec<Unsettled>,
+}
+
+/// An answer to report about.
+#[derive(Debug)]
+struct Unsettled {
+    ticket: Ticket,
+    /// Where in the stream it begins.
+    begin: u64,
+    /// It was reported that nothing of it could be sent so far.
+    is_tried: bool,
 }
 
 /// A request that the backend has.
@@ -76,6 +92,11 @@ impl<B: Backend> Http<B> {
         }
     }
 
+    /// Where requests are decided.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client> {
         self.clients.get_mut(id.index())?.as_mut()
     }
@@ -90,20 +111,47 @@ impl<B: Backend> Http<B> {
             return;
         }
         client.timed = timed;
+        client.since = net.now();
         let time = phase.map(|phase| match phase {
             Phase::Idle => times.idle,
             Phase::Head => times.head,
             Phase::Body => times.body,
         });
         let deadline = time.map(|time| net.now() + time);
+        // Until it is known, it has no more time than it had for its first request.
+        let last = (!client.is_known).then(|| client.opened + times.first);
+        let deadline = deadline.map(|deadline| last.map_or(deadline, |last| deadline.min(last)));
         net.set_deadline(id, deadline);
+    }
+
+    /// Closes a connection that can be spared: one that is not known, or else one that is slow.
+    /// Whether there was any.
+    fn make_room(&mut self, net: &mut Connections) -> bool {
+        let now = net.now();
+        let spared = net.open().filter_map(|id| {
+            let client = self.clients.get(id.index())?.as_ref()?;
+            let (is_slow, since) = match client.is_known {
+                false if client.waiting.is_none() => (false, client.opened),
+                _ if client.waiting.is_some() || client.parser.phase() == Phase::Idle => {
+                    return None;
+                }
+                _ => (true, client.since),
+            };
+            let is_spared = !client.is_reserved && now >= since + limits::MOMENT;
+            is_spared.then_some((is_slow, since, id))
+        });
+        let Some((_, _, id)) = spared.min() else { return false };
+        net.abort(id);
+        true
     }
 
     fn handle(&mut self, net: &mut Connections, id: ConnectionId, request: Request) {
         self.requests += 1;
-        let Some(client) = self.client(id) else { return };
-        let (is_reserved, address) = (client.is_reserved, client.address);
         let Request { head, route, body } = request;
+        let is_known = self.backend.knows(head.token.as_deref());
+        let Some(client) = self.client(id) else { return };
+        client.is_known |= is_known;
+        let (is_reserved, address) = (client.is_reserved, client.address);
         let keep_alive = head.keep_alive && !is_reserved && self.stopping.is_none();
         if is_reserved && !route.is_reserved() {
             let reason = format_args!("all {} connections are in use", self.options.connections);
@@ -120,7 +168,10 @@ impl<B: Backend> Http<B> {
                     (503, TEXT, format!("{reason}\n").into_bytes())
                 }
             },
-            Route::Metrics => (200, PROMETHEUS, self.metrics(net).into_bytes()),
+            Route::Metrics => match self.backend.may_observe(head.token.as_deref(), address) {
+                Ok(()) => (200, PROMETHEUS, self.metrics(net).into_bytes()),
+                Err(refusal) => return self.refuse(net, id, &refusal, keep_alive),
+            },
             Route::OpenApi => {
                 if self.document.is_empty() {
                     self.document = format!("{:#}\n", openapi::document()).into_bytes();
@@ -141,8 +192,9 @@ impl<B: Backend> Http<B> {
         };
         let head_only = head.method == "HEAD";
         let headers = Vec::new();
-        let answer = Answer { status, content_type, headers, body: &body, keep_alive, head_only };
-        self.answer(net, id, &answer);
+        let (body, allow) = (body.as_slice(), "");
+        let answer = Answer { status, content_type, headers, body, allow, keep_alive, head_only };
+        self.answer(net, id, answer);
     }
 
     fn submit(
@@ -182,13 +234,17 @@ impl<B: Backend> Http<B> {
             content_type: JSON,
             headers: Vec::new(),
             body: &refusal.payload(),
+            allow: refusal.allow,
             keep_alive,
             head_only: false,
         };
-        self.answer(net, id, &answer);
+        self.answer(net, id, answer);
     }
 
-    fn answer(&mut self, net: &mut Connections, id: ConnectionId, answer: &Answer<'_>) {
+    fn answer(&mut self, net: &mut Connections, id: ConnectionId, mut answer: Answer<'_>) {
+        let is_known = self.client(id).is_some_and(|client| client.is_known);
+        // A stranger takes what it is answered before it asks for more.
+        answer.keep_alive &= is_known || net.unsent(id) + answer.body.len() <= STRANGER_OUTPUT;
         let date = self.date.text(net.now());
         answer.write(net.output(id), date);
         if !answer.keep_alive {
@@ -208,16 +264,23 @@ impl<B: Backend> Http<B> {
             }
             return;
         };
+        if answered.frame.is_empty() {
+            return net.finish(id);
+        }
         if answered.confirm
             && let Some(begin) = net.queued(id)
             && let Some(client) = self.client(id)
         {
-            client.unsettled.push((ticket, begin));
+            client.unsettled.push(Unsettled { ticket, begin, is_tried: false });
             self.settling.push(id);
         }
         let keep_alive = waiting.keep_alive && self.stopping.is_none();
         match wire::Answer::parse(answered.frame.trim_ascii()) {
             Ok(answer) => {
+                // An object may have its token within.
+                if let Some(client) = self.client(id).filter(|_| answer.status != 401) {
+                    client.is_known = true;
+                }
                 let headers: Vec<_> = answer.headers.iter().collect();
                 let (status, headers, body) = match (waiting.is_object, answer.status) {
                     (true, 204) => (200, Vec::new(), answered.frame.as_slice()),
@@ -229,15 +292,20 @@ impl<B: Backend> Http<B> {
                     content_type: JSON,
                     headers,
                     body,
+                    allow: "",
                     keep_alive,
                     head_only: false,
                 };
-                self.answer(net, id, &answer);
+                self.answer(net, id, answer);
             }
             Err(error) => {
                 let refusal = Refusal::new(500, format_args!("an answer that is none: {error}"));
                 self.refuse(net, id, &refusal, keep_alive);
             }
+        }
+        if answered.confirm {
+            // A message goes before all answers that come after it.
+            net.flush(id);
         }
         net.resume(id);
         self.watch(net, id);
@@ -253,10 +321,12 @@ impl<B: Backend> Http<B> {
                 // It is gone, and `closed` has told or will tell.
                 return false;
             };
-            client.unsettled.retain(|&(ticket, begin)| {
-                let taken = accepted > begin;
+            client.unsettled.retain_mut(|answer| {
+                let taken = accepted > answer.begin;
                 if taken {
-                    self.backend.settled(ticket, true);
+                    self.backend.settled(answer.ticket, true);
+                } else if !std::mem::replace(&mut answer.is_tried, true) {
+                    self.backend.tried(answer.ticket);
                 }
                 !taken
             });
@@ -287,7 +357,8 @@ impl<B: Backend> Http<B> {
 impl<B: Backend> Service for Http<B> {
     fn opened(&mut self, net: &mut Connections, id: ConnectionId, peer: Peer) {
         self.connected += 1;
-        let is_reserved = self.connected > self.options.connections;
+        let is_full = self.connected > self.options.connections;
+        let is_reserved = is_full && !self.make_room(net);
         let Times { first, reserved, .. } = self.options.times;
         let time = if is_reserved { reserved } else { first };
         net.set_deadline(id, Some(net.now() + time));
@@ -299,6 +370,9 @@ impl<B: Backend> Service for Http<B> {
             parser: Parser::default(),
             requests: 0,
             timed: (0, Some(Phase::Idle)),
+            opened: net.now(),
+            since: net.now(),
+            is_known: false,
             is_reserved,
             waiting: None,
             unsettled: Vec::new(),
@@ -314,7 +388,8 @@ impl<B: Backend> Service for Http<B> {
             let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
                 break;
             };
-            let (step, consumed) = client.parser.advance(rest, &self.options);
+            let knows = |token: Option<&str>| self.backend.knows(token);
+            let (step, consumed) = client.parser.advance(rest, &self.options, &knows);
             rest = rest.get(consumed..).unwrap_or_default();
             match step {
                 Step::NeedMore => break,
@@ -326,6 +401,7 @@ impl<B: Backend> Service for Http<B> {
                 Step::Refused { refusal, keep_alive } => {
                     let keep_alive = keep_alive && !client.is_reserved && self.stopping.is_none();
                     client.requests += 1;
+                    self.backend.refused(&refusal, client.address);
                     self.refuse(net, id, &refusal, keep_alive);
                 }
             }
@@ -355,7 +431,7 @@ impl<B: Backend> Service for Http<B> {
     fn closed(&mut self, _: &mut Connections, id: ConnectionId, closed: Closed) {
         let Some(client) = self.clients.get_mut(id.index()).and_then(Option::take) else { return };
         self.connected -= 1;
-        for (ticket, begin) in client.unsettled {
+        for Unsettled { ticket, begin, .. } in client.unsettled {
             self.backend.settled(ticket, closed.accepted > begin);
         }
         if let Some(waiting) = client.waiting {
@@ -370,7 +446,7 @@ impl<B: Backend> Service for Http<B> {
         }
         if self.stopping.is_none() && self.backend.is_stopping() {
             self.stopping = Some(net.now());
-            net.stop_accepting();
+            net.stop_accepting(limits::DRAIN);
         }
     }
 

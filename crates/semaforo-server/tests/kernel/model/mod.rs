@@ -93,7 +93,6 @@ pub(crate) struct Message {
     priority: i32,
     due: Option<Millis>,
     deliveries: u64,
-    lent: u64,
     payload: &'static [u8],
     sender: bool,
     pub(crate) out: Option<Owner>,
@@ -444,7 +443,6 @@ impl Model {
         for message in &mut self.messages {
             message.due = message.due.filter(|due| *due > now);
             message.out = message.out.filter(|owner| matches!(owner, Owner::Session(_)));
-            message.lent = 0;
         }
         self.beyond = self.next;
         for session in self.sessions.values_mut() {

@@ -7,6 +7,10 @@ use crate::support::{Caller, Request};
 
 const QUEUE: &str = "queue";
 
+/// How many numbers the kernel reserves at a time: those that are left are not used after a
+/// restart.
+const NUMBER_BLOCK: u64 = 1 << 14;
+
 impl Model {
     fn first_ready(&self) -> Option<usize> {
         let ready =
@@ -24,21 +28,12 @@ impl Model {
     fn put(&mut self, payload: &'static [u8], priority: i32, delay: u64, sender: bool) -> u64 {
         let number = self.beyond;
         self.beyond += 1;
-        if !sender {
-            self.next = self.beyond;
+        if number >= self.next {
+            self.next = number + NUMBER_BLOCK;
         }
         let due = (delay > 0).then(|| self.now + delay);
-        let (deliveries, lent, out) = (0, 0, None);
-        self.messages.push(Message {
-            number,
-            priority,
-            due,
-            deliveries,
-            lent,
-            payload,
-            sender,
-            out,
-        });
+        let (deliveries, out) = (0, None);
+        self.messages.push(Message { number, priority, due, deliveries, payload, sender, out });
         number
     }
 
@@ -51,18 +46,12 @@ impl Model {
         request: Request,
     ) -> Expected {
         let message = &mut self.messages[at];
-        let takes = message.deliveries + message.lent;
+        let takes = message.deliveries;
         let (number, sender) = (message.number, message.sender);
         let answer = Expected { payload: Some(message.payload.to_vec()), ..Expected::status(200) };
         let answer = answer.number(Header::Message, number).number(Header::Deliveries, takes + 1);
         if manual {
-            match owner {
-                Owner::Connection(_) => message.lent += 1,
-                Owner::Session(_) => {
-                    message.deliveries += 1;
-                    self.next = self.next.max(number + 1);
-                }
-            }
+            message.deliveries += 1;
             message.out = Some(owner);
             return answer;
         }
@@ -71,7 +60,7 @@ impl Model {
             self.delivered(number);
         }
         if !kept {
-            (message.deliveries, message.lent, message.sender) = (takes, 0, false);
+            message.sender = false;
             self.taken.insert(request, Taken(message));
         }
         answer
@@ -88,7 +77,6 @@ impl Model {
     pub(crate) fn undelivered(&mut self, taken: Taken) {
         let Taken(message) = taken;
         if self.messages.iter().all(|other| other.number != message.number) {
-            self.next = self.next.max(message.number + 1);
             self.messages.push(message);
             self.settle_queue();
         }
@@ -135,8 +123,11 @@ impl Model {
         let impatient = caller.timeout == Some(0);
         let takers = self.first(name, |ask| matches!(ask, Ask::Take { .. })).is_some();
         let putters = self.first(name, |ask| matches!(ask, Ask::Put { .. })).is_some();
-        let mine = |model: &Self, number| {
-            let is_mine = |it: &Message| it.number == number && it.out == Some(owner);
+        let mine = |model: &Self, number, meant: Option<u64>| {
+            let is_mine = |it: &Message| {
+                let is_meant = meant.is_none_or(|deliveries| deliveries == it.deliveries);
+                it.number == number && it.out == Some(owner) && is_meant
+            };
             model.messages.iter().position(is_mine)
         };
         match verb {
@@ -175,22 +166,19 @@ impl Model {
                     None => self.wait(caller, request, name, Ask::Take { manual }),
                 }
             }
-            Verb::Ack { message } => {
-                let Some(at) = mine(self, message) else { return answered(410) };
+            Verb::Ack { message, deliveries } => {
+                let Some(at) = mine(self, message, deliveries) else { return answered(410) };
                 if self.messages.remove(at).sender {
                     self.delivered(message);
                 }
                 self.settle_queue();
                 answered(200)
             }
-            Verb::Return { message, delay } => {
-                let Some(at) = mine(self, message) else { return answered(410) };
+            Verb::Return { message, deliveries, delay } => {
+                let Some(at) = mine(self, message, deliveries) else { return answered(410) };
                 let due = (delay > 0).then(|| self.now + delay);
                 let message = &mut self.messages[at];
                 (message.due, message.out) = (due, None);
-                if due.is_some() && matches!(owner, Owner::Connection(_)) && !message.sender {
-                    message.deliveries += std::mem::take(&mut message.lent);
-                }
                 self.settle_queue();
                 answered(200)
             }

@@ -328,6 +328,11 @@ impl Disk for SimulatedDisk {
         self.operate("", None, Operation::SyncNames)
     }
 
+    fn available(&self) -> Option<u64> {
+        let state = self.state();
+        Some(state.capacity?.saturating_sub(state.used()))
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         PathBuf::from("/simulated").join(name)
     }

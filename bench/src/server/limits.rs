@@ -1,0 +1,222 @@
+//! `bench server --limits`: what one client can do to others, and what much of everything costs. Only ours: the bars
+//! are absolute.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::dialects::Semaforo;
+use super::load::Failure;
+use super::process::{Directory, Recipe, Server};
+use super::{Sampler, contestant_of, contestants, ours};
+use crate::measure::Plan;
+use crate::row::{Bar, Contestant, Row};
+
+/// The longest that a `PING` of another client may take, at the 99th percentile.
+const PING_MILLISECONDS: f64 = 50.0;
+
+/// The longest that a restart may take.
+const RESTART_MILLISECONDS: f64 = 5000.0;
+
+/// How much there is.
+#[derive(Clone, Copy)]
+struct Sizes {
+    objects: usize,
+    waits: usize,
+}
+
+pub(super) fn rows(plan: &Plan) -> Vec<Row> {
+    let sizes = match plan.quick {
+        false => Sizes { objects: 1_000_000, waits: 100_000 },
+        true => Sizes { objects: 100_000, waits: 10_000 },
+    };
+    let attacks: [(&str, &str, Attack); 5] = [
+        ("ping-list", "1250 pipelined LIST", |_| vec!["LIST / limit=1".into(); BURST]),
+        ("ping-list-all", "20 pipelined LIST of 100 000", |_| {
+            vec!["LIST / limit=100000".into(); 20]
+        }),
+        ("ping-show", "1250 pipelined SHOW of the server", |_| vec!["SHOW /".into(); BURST]),
+        ("ping-delete", "1250 pipelined CREATE and DELETE", |_| {
+            let both = |number| {
+                let name = format!("/semaphores/s{number}");
+                [format!("CREATE {name} permits=1"), format!("DELETE {name}")]
+            };
+            (0..BURST).flat_map(both).collect()
+        }),
+        ("ping-release", "1250 pipelined RELEASE without a fence", |crowd| {
+            let own = crowd.sizes.objects - BURST..crowd.sizes.objects;
+            let each = |verb: &'static str| {
+                let session = &crowd.session;
+                own.clone().map(move |n| format!("{verb} /locks/{n:07} session={session}"))
+            };
+            each("RELEASE").chain(each("ACQUIRE")).collect()
+        }),
+    ];
+    let mut rows: Vec<_> = attacks
+        .into_iter()
+        .map(|(name, about, attack)| {
+            Row::new(name, about, move || pings(sizes, attack))
+                .unit("ms")
+                .bar(Bar::limit(PING_MILLISECONDS))
+                .at_most_rounds(5)
+        })
+        .collect();
+    rows.push(
+        Row::new("restart-objects", "restart with a million objects on disk", move || {
+            restarts(sizes.objects)
+        })
+        .unit("ms")
+        .bar(Bar::limit(RESTART_MILLISECONDS))
+        .at_most_rounds(3),
+    );
+    rows
+}
+
+/// Requests of a burst.
+const BURST: usize = 1250;
+
+type Attack = fn(&Crowd) -> Vec<String>;
+
+/// A server with much in it.
+struct Crowd {
+    sizes: Sizes,
+    server: Server,
+    session: String,
+    /// Whose requests wait.
+    _waiting: TcpStream,
+}
+
+impl Crowd {
+    fn gather(recipe: &Recipe<Semaforo>, sizes: Sizes) -> Result<Self, Failure> {
+        let server = recipe.start()?;
+        let session = fill_with_locks(server.address, sizes.objects)?;
+        let mut waiting = TcpStream::connect(server.address)?;
+        for number in 0..sizes.waits {
+            let request = format!("ACQUIRE /locks/{number:07} id={number}");
+            waiting.write_all(&frame(&request))?;
+        }
+        Ok(Self { sizes, server, session, _waiting: waiting })
+    }
+}
+
+fn fill_with_locks(address: SocketAddr, count: usize) -> Result<String, Failure> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(&frame("OPEN /sessions ttl=86400000"))?;
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer)?;
+    let begin = answer.find(r#""session":""#).ok_or_else(|| Failure(answer.clone()))?;
+    let session = answer[begin + 11..][..32].to_owned();
+    pipeline(
+        address,
+        (0..count).map(|number| format!("ACQUIRE /locks/{number:07} session={session}")),
+    )?;
+    Ok(session)
+}
+
+/// The time of a `PING` that 99 of 100 do not exceed, while the attack goes on.
+fn pings(sizes: Sizes, attack: Attack) -> Vec<Contestant> {
+    contestants([contestant_of(ours::in_abundance(), |recipe| {
+        let crowd = Crowd::gather(&recipe, sizes)?;
+        let requests = attack(&crowd);
+        let sampler: Sampler = Box::new(move |length| {
+            let over = AtomicBool::new(false);
+            let address = crowd.server.address;
+            thread::scope(|scope| {
+                let pinging = scope.spawn(|| ping(address, &over));
+                let begun = Instant::now();
+                let mut result = Ok(());
+                while result.is_ok() && begun.elapsed() < length {
+                    result = pipeline(address, requests.iter().cloned());
+                }
+                over.store(true, Ordering::SeqCst);
+                let mut times =
+                    pinging.join().map_err(|_| Failure("the pings have failed".into()))??;
+                result?;
+                times.sort_unstable();
+                let rank = (times.len() * 99).div_ceil(100).max(1) - 1;
+                Ok(times[rank.min(times.len() - 1)].as_secs_f64() * 1e3)
+            })
+        });
+        Ok(sampler)
+    })])
+}
+
+fn ping(address: SocketAddr, over: &AtomicBool) -> Result<Vec<Duration>, Failure> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    let mut times = Vec::new();
+    let mut answer = [0; 64];
+    while times.is_empty() || !over.load(Ordering::SeqCst) {
+        let asked = Instant::now();
+        stream.write_all(&frame("PING"))?;
+        let mut length = 0;
+        while !answer[..length].ends_with(b"\n") {
+            length += stream.read(&mut answer[length..])?;
+        }
+        times.push(asked.elapsed());
+    }
+    Ok(times)
+}
+
+fn restarts(objects: usize) -> Vec<Contestant> {
+    contestants([contestant_of(ours::in_abundance(), |recipe| {
+        let directory: Rc<Directory> = Directory::new()?;
+        {
+            let server = recipe.start_in(&directory)?;
+            let create = |number| format!("CREATE /semaphores/{number:07} permits=3");
+            pipeline(server.address, (0..objects / 2).map(create))?;
+            fill_with_locks(server.address, objects / 2)?;
+        }
+        let sampler: Sampler = Box::new(move |_| {
+            let server = recipe.start_in(&directory)?;
+            Ok(server.started_within.as_secs_f64() * 1e3)
+        });
+        Ok(sampler)
+    })])
+}
+
+/// Sends requests while another thread reads the answers, and waits for all of them.
+fn pipeline(address: SocketAddr, requests: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut stream = TcpStream::connect(address)?;
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    for request in requests {
+        bytes.extend(frame(&request));
+        count += 1;
+    }
+    let twin = stream.try_clone()?;
+    thread::scope(|scope| {
+        let reading = scope.spawn(move || read(twin, count));
+        stream.write_all(&bytes)?;
+        reading.join().map_err(|_| Failure("reading has failed".into()))?
+    })
+}
+
+fn read(mut stream: TcpStream, mut count: usize) -> Result<(), Failure> {
+    let mut buffer = vec![0; 1 << 20];
+    while count > 0 {
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Err(Failure("closed".into()));
+        }
+        count -= buffer[..length].iter().filter(|byte| **byte == b'\n').count();
+    }
+    Ok(())
+}
+
+/// `METHOD PATH header=value...` as it goes over the wire.
+fn frame(request: &str) -> Vec<u8> {
+    let mut words = request.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut text = format!(r#"{{"Method":"{method}","Path":"{path}""#);
+    let headers: Vec<_> = words
+        .filter_map(|word| word.split_once('='))
+        .map(|(name, value)| format!(r#""{name}":"{value}""#))
+        .collect();
+    if !headers.is_empty() {
+        text += &format!(r#","Headers":{{{}}}"#, headers.join(","));
+    }
+    (text + "}").into_bytes()
+}

@@ -1,0 +1,61 @@
+//! What there was no room for: it goes on in the next turn.
+
+use super::command::Millis;
+use super::gate::Give;
+use super::state::{Body, Postponed};
+use super::{Kernel, Output};
+
+impl Kernel {
+    /// Whether there was no [room](Output::room) to let all requests through that could be:
+    /// [`tick`](Self::tick) goes on with them.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
+    }
+
+    pub(super) fn is_postponed(&self, place: u32) -> bool {
+        self.state.object(place).is_some_and(|object| object.postponed.is_some())
+    }
+
+    /// Requests of this object are let through later: what was given back is for those up to a ticket.
+    pub(super) fn postpone(&mut self, place: u32, given: Option<Give>, upto: u64) {
+        let Some(object) = self.state.object_mut(place) else { return };
+        let turn = object.postponed.map_or_else(
+            || {
+                self.postponements += 1;
+                self.postponements
+            },
+            |earlier| earlier.turn,
+        );
+        object.postponed = Some(Postponed { turn, given, upto });
+        self.postponed.insert(turn, place);
+    }
+
+    /// No request of this object is postponed any more.
+    pub(super) fn forget_postponed(&mut self, place: u32) {
+        let object = self.state.object_mut(place);
+        if let Some(Postponed { turn, .. }) = object.and_then(|object| object.postponed.take()) {
+            self.postponed.remove(&turn);
+        }
+    }
+
+    /// Goes on with all objects that were postponed, by turns: what is not done now comes last next time.
+    pub(super) fn resume_postponed(&mut self, now: Millis, out: &mut Output) {
+        for _ in 0..self.postponed.len() {
+            if out.is_full() {
+                return;
+            }
+            let Some((_, place)) = self.postponed.pop_first() else { return };
+            let Some(object) = self.state.object_mut(place) else { continue };
+            let Some(earlier) = &mut object.postponed else { continue };
+            self.postponements += 1;
+            earlier.turn = self.postponements;
+            self.postponed.insert(self.postponements, place);
+            match object.body {
+                Body::Gate(_) => self.pump_gate(place, None, out),
+                Body::Queue(_) => self.pump_queue(place, now, out),
+                Body::Barrier(_) => self.resume_barrier(place, out),
+            }
+        }
+    }
+}
