@@ -10,6 +10,12 @@ use super::state::{Barrier, Body, Object};
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply, SMALL};
 
+/// The line of parties whose answer is not kept: if there are very many they are told by and by.
+const PLAIN: usize = 0;
+/// The line of parties whose answer is kept, in the batch of the event that the barrier has tripped: after a crash all
+/// of them have it, or none.
+const NUMBERED: usize = 1;
+
 /// The most parties that a barrier can have.
 pub const MAX_PARTIES: u32 = 1 << 20;
 
@@ -69,7 +75,7 @@ impl Kernel {
                 let generation = self.fence(out);
                 self.emit(&Event::BarrierOpened { name, parties, generation }, out);
                 let Some(place) = self.state.find(Kind::Barrier, name) else { unreachable!() };
-                let barrier = Barrier { parties, generation, broken: false };
+                let barrier = Barrier::new(parties, generation);
                 self.join(asker, place, barrier, out)
             }
         }
@@ -89,29 +95,40 @@ impl Kernel {
                 self.break_barrier(place, out);
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
-            return self.wait(asker, place, 0, Ask::Arrive { index });
-        }
-        while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head()) {
-            let index = match self.waits.get(key).map(|wait| &wait.ask) {
-                Some(Ask::Arrive { index }) => *index,
-                _ => 0,
-            };
-            self.complete(key, arrived(barrier.generation, index), out);
+            let line = if asker.retry.is_some() { NUMBERED } else { PLAIN };
+            return self.wait(asker, place, line, Ask::Arrive { index });
         }
         self.dissolve(place, out);
         Reply::Answer(arrived(barrier.generation, index))
     }
 
-    /// Nothing is left of a barrier.
+    /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is broken.
     fn dissolve(&mut self, place: u32, out: &mut Output) {
-        if let Some(name) = self.state.object(place).map(|object| object.name.clone()) {
-            self.emit(&Event::BarrierTripped { name: &name }, out);
+        let Some(object) = self.state.object(place) else { return };
+        let name = object.name.clone();
+        let is_laden = self.is_laden(place, out);
+        self.retire(place, &Event::BarrierTripped { name: &name }, out);
+        let next = |kernel: &Self| {
+            let lines = &kernel.state.object(place)?.lines;
+            lines[PLAIN].head().filter(|_| !is_laden).or(lines[NUMBERED].head())
+        };
+        while let Some(key) = next(self)
+            && let Some(answer) = self.last_word(key)
+        {
+            self.complete(key, answer, out);
+        }
+        if !is_laden {
+            self.retired.pop_back();
+            self.state.forget_retired(place);
         }
     }
 
     /// Somebody went away: all others learn that.
     pub(super) fn break_barrier(&mut self, place: u32, out: &mut Output) {
         let Some((Barrier { broken: false, .. }, _)) = self.barrier(place) else { return };
+        if self.state.object(place).is_some_and(|object| object.is_retired) {
+            return;
+        }
         if !out.has_space(SMALL) {
             // Until there is, it counts as broken.
             return self.postpone(place, None, 0);
@@ -124,7 +141,7 @@ impl Kernel {
 
     /// Tells the parties of a broken barrier, as long as there is room in the output.
     fn turn_away(&mut self, place: u32, out: &mut Output) {
-        while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head()) {
+        while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
             if out.is_full() {
                 return self.postpone(place, None, 0);
             }
@@ -151,18 +168,18 @@ impl Kernel {
 
     pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
         if let Some(place) = self.state.find(Kind::Barrier, name) {
-            while let Some(key) = self.state.object(place).and_then(|object| object.lines[0].head())
-            {
-                self.complete(key, broken(), out);
-            }
             self.forget_postponed(place);
+            if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(place)
+            {
+                barrier.broken = true;
+            }
             self.dissolve(place, out);
         }
         Reply::Answer(Answer::done())
     }
 }
 
-fn arrived(generation: u64, index: u32) -> Answer {
+pub(super) fn arrived(generation: u64, index: u32) -> Answer {
     Answer::done().with(Header::Generation, generation).with(Header::Index, u64::from(index))
 }
 

@@ -9,7 +9,7 @@ use super::gate::Entry;
 use super::session::Owner;
 use super::state::{Body, Object};
 use super::view::View;
-use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd};
+use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd, WaitKey};
 
 /// How many requests of a session may be numbered and not acknowledged.
 pub const MAX_OUTSTANDING: u64 = 1024;
@@ -123,8 +123,12 @@ impl Kernel {
             },
             Operation::Close => match asker.owner {
                 Owner::Session(place) => {
-                    self.end_session(place, SessionEnd::Closed, asker.now, out);
-                    Reply::Answer(Answer::done())
+                    let (why, closer) = (SessionEnd::Closed, Some(asker.origin));
+                    if self.end_session(place, why, closer, asker.now, out) {
+                        Reply::Answer(Answer::done())
+                    } else {
+                        Reply::Waits(WaitKey::FIXED)
+                    }
                 }
                 Owner::Connection(_) => senseless("which session? header session is missing"),
             },
@@ -316,17 +320,20 @@ impl Kernel {
     }
 
     fn delete(&mut self, place: u32, out: &mut Output) -> Reply {
+        if self.is_laden(place, out) {
+            self.forget_alarm(place);
+            self.retire(place, &Event::Deleted { place }, out);
+            return Reply::Answer(Answer::done());
+        }
         while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
             let reason = "it was deleted while the request waited";
             self.complete(key, Answer::error(Status::NotFound, reason), out);
         }
         self.forget_postponed(place);
+        self.forget_alarm(place);
         if let Some(messages) = self.state.queue(place) {
             self.bytes -= messages.bytes();
             self.messages -= messages.len();
-            if let Some(due) = messages.alarm {
-                self.due.remove(&(due, place));
-            }
         }
         self.emit(&Event::Deleted { place }, out);
         Reply::Answer(Answer::done())

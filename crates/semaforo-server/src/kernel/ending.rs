@@ -1,16 +1,15 @@
 //! Waiting that ends without a grant, and those who come and go.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 use super::answer::{Answer, Status};
 use super::barriers::broken;
 use super::command::{ConnectionKey, Millis, Origin};
-use super::event::Event;
 use super::gate::Give;
-use super::session::{Belongings, Owner};
+use super::session::{Owner, Portion};
 use super::state::Body;
 use super::waits::{Ask, List, Wait};
-use super::{Asker, EndedSession, Kernel, Output, Reply, SessionEnd, WaitKey};
+use super::{Asker, Kernel, Output, Reply, WaitKey};
 
 impl Kernel {
     /// Ends a waiting request as if its time were up. Whether there was one.
@@ -30,6 +29,9 @@ impl Kernel {
         now: Millis,
         out: &mut Output,
     ) {
+        if let Some(answer) = self.last_word(key) {
+            return self.complete(key, answer, out);
+        }
         if self.was_let_through(key) {
             return self.complete(key, Answer::done(), out);
         }
@@ -39,8 +41,14 @@ impl Kernel {
     }
 
     /// Takes somebody out of the line. Says where: others may have been held up there.
-    fn step_aside(&mut self, key: u32, answer: Option<Answer>, out: &mut Output) -> Option<u32> {
+    pub(super) fn step_aside(
+        &mut self,
+        key: u32,
+        answer: Option<Answer>,
+        out: &mut Output,
+    ) -> Option<u32> {
         let is_broken = self.is_of_broken_barrier(key);
+        let answer = answer.map(|answer| self.last_word(key).unwrap_or(answer));
         let (wait, origin) = self.leave(key)?;
         if let (Some(origin), Some(answer)) = (origin, answer) {
             // A party of a barrier that broke before only had not been told yet.
@@ -68,13 +76,9 @@ impl Kernel {
     /// A connection is gone: what it had is released, and it waits for nothing any more. What a named session waits for and can
     /// ask for again keeps its place.
     pub fn disconnected(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.excuse_closers(key, false, out);
         self.end_waits(now, key, None, out);
-        if let Some(connection) = self.state.remove_connection(key) {
-            let places = self.places(&connection.belongings);
-            let given_up = self.state.give_up(&connection.belongings);
-            debug_assert_eq!(given_up, Ok(()));
-            self.pump_all(places, now, out);
-        }
+        self.end_connection(key, now, out);
     }
 
     fn end_waits(
@@ -102,7 +106,7 @@ impl Kernel {
 
     /// Lets happen what can happen now that several have made way, or are back: none of them gets what another one of them
     /// leaves, and none gets what is another one's by its place.
-    fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
+    pub(super) fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
         let mut known = HashSet::new();
         for place in places {
             // What happens at one place changes nothing at another.
@@ -114,6 +118,7 @@ impl Kernel {
 
     /// A connection has half closed: it waits for nothing any more, but keeps what it has until it is gone.
     pub fn half_closed(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
+        self.excuse_closers(key, true, out);
         self.end_waits(now, key, Some(&Answer::plain(Status::TimedOut)), out);
     }
 
@@ -222,59 +227,33 @@ impl Kernel {
         Reply::Waits(WaitKey(key))
     }
 
-    /// A session is over.
-    pub(super) fn end_session(
-        &mut self,
-        place: u32,
-        why: SessionEnd,
-        now: Millis,
-        out: &mut Output,
-    ) {
-        let head = self.state.session(place).and_then(|session| session.waits.head());
-        let mut left = Vec::new();
-        for wait in self.waits.all(head, List::Session) {
-            let gone = Answer::error(Status::Gone, "the session has ended");
-            left.extend(self.step_aside(wait, Some(gone), out));
-        }
-        self.pump_each(left, now, out);
-        let Some(session) = self.state.session(place) else { return };
-        if out.tells {
-            out.ended.push(EndedSession { label: session.label.clone(), why });
-        }
-        let places = self.places(&session.belongings);
-        if let Some(check) = session.check {
-            self.session_checks.remove(&(check, place));
-        }
-        let bytes = session.kept_bytes(u64::MAX);
-        self.bytes -= bytes;
-        self.kept -= bytes;
-        self.emit(&Event::SessionEnded { place }, out);
-        self.pump_all(places, now, out);
-    }
-
-    /// Where somebody's belongings are from, and what giving them back means there.
-    fn places(&self, belongings: &Belongings) -> Vec<(u32, Option<Give>)> {
+    /// The objects that holds and messages are of, and what giving them back means there.
+    pub(super) fn places(&self, portion: &Portion) -> Vec<(u32, Option<Give>)> {
         let mut places: Vec<(u32, Option<Give>)> = Vec::new();
-        let mut known = HashMap::new();
-        for hold in belongings.holds().into_iter().filter_map(|fence| self.state.hold(fence)) {
+        for hold in portion.holds.iter().filter_map(|(_, fence)| self.state.hold(*fence)) {
             let given = Some(Give::back(hold.wish));
-            let place = *known.entry(hold.place).or_insert_with(|| {
-                places.push((hold.place, given));
-                places.len() - 1
-            });
-            // The end of a write is what lets readers in.
-            if given == Some(Give::Write) {
-                places[place].1 = given;
+            match places.last_mut() {
+                // The end of a write is what lets readers in.
+                Some((place, before)) if *place == hold.place => {
+                    if given == Some(Give::Write) {
+                        *before = given;
+                    }
+                }
+                _ => places.push((hold.place, given)),
             }
         }
-        let mut queues: Vec<_> =
-            belongings.messages().into_iter().map(|(queue, _)| queue).collect();
+        let mut queues: Vec<_> = portion.messages.iter().map(|(queue, _)| *queue).collect();
         queues.dedup();
         places.extend(queues.into_iter().map(|queue| (queue, None)));
         places
     }
 
-    fn pump_all(&mut self, places: Vec<(u32, Option<Give>)>, now: Millis, out: &mut Output) {
+    pub(super) fn pump_all(
+        &mut self,
+        places: Vec<(u32, Option<Give>)>,
+        now: Millis,
+        out: &mut Output,
+    ) {
         for (place, given) in places {
             match self.state.object(place).map(|object| &object.body) {
                 Some(Body::Gate(_)) => self.pump_gate(place, given, out),
@@ -291,6 +270,7 @@ impl Kernel {
                 out.answer(origin, Answer::error(Status::Stopping, "shutting down"));
             }
         }
+        self.dismiss_closers(out);
         while let Some((_, place)) = self.postponed.pop_first() {
             self.forget_postponed(place);
         }

@@ -19,6 +19,10 @@ pub enum Event<'a> {
     Deleted { place: u32 },
     /// A session began in this place.
     SessionOpened { place: u32, id: u128, ttl: Millis, label: &'a str },
+    /// A session is over for its client. It will end when it has given back what it has.
+    SessionLeaves { place: u32 },
+    /// All messages of a queue up to this number that were out to a session are back.
+    LoansEnded { session: u32, queue: u32, upto: u64 },
     /// A session ended: its holds are released, and its messages back.
     SessionEnded { place: u32 },
     /// A session holds something. The object exists from now on if it exists by use.
@@ -79,6 +83,8 @@ mod tag {
     pub(super) const DELAYED: u8 = 20;
     pub(super) const NUMBERS_USED: u8 = 21;
     pub(super) const NUMBERS_RETIRED: u8 = 22;
+    pub(super) const SESSION_LEAVES: u8 = 26;
+    pub(super) const LOANS_ENDED: u8 = 27;
 }
 
 impl<'a> Event<'a> {
@@ -98,6 +104,13 @@ impl<'a> Event<'a> {
                 out.extend_from_slice(&id.to_le_bytes());
                 put_number(out, *ttl);
                 put_bytes(out, label.as_bytes());
+            }
+            Self::SessionLeaves { place } => {
+                numbers(out, tag::SESSION_LEAVES, &[u64::from(*place)]);
+            }
+            Self::LoansEnded { session, queue, upto } => {
+                let loans = [u64::from(*session), u64::from(*queue), *upto];
+                numbers(out, tag::LOANS_ENDED, &loans);
             }
             Self::SessionEnded { place } => numbers(out, tag::SESSION_ENDED, &[u64::from(*place)]),
             Self::Granted { session, fence, kind, name, wish } => {
@@ -181,6 +194,12 @@ impl<'a> Event<'a> {
                 id: reader.wide()?,
                 ttl: reader.number()?,
                 label: reader.text()?,
+            },
+            tag::SESSION_LEAVES => Self::SessionLeaves { place: reader.small()? },
+            tag::LOANS_ENDED => Self::LoansEnded {
+                session: reader.small()?,
+                queue: reader.small()?,
+                upto: reader.number()?,
             },
             tag::SESSION_ENDED => Self::SessionEnded { place: reader.small()? },
             tag::GRANTED => Self::Granted {

@@ -125,6 +125,9 @@ impl Kernel {
     /// Lets in the requests whose turn it is now, as long as there is room in the output; the others are
     /// postponed, and all that come later stand behind them.
     pub(super) fn pump_gate(&mut self, place: u32, given: Option<Give>, out: &mut Output) {
+        if self.state.object(place).is_some_and(|object| object.is_retired) {
+            return;
+        }
         let is_open = self.gate(place).is_some_and(|gate| gate.admit(Entry::Pass).is_some());
         let (given, upto) = match self.state.object(place).and_then(|object| object.postponed) {
             // What was given back earlier comes first: the end of a write lets in all readers that waited then.
@@ -147,6 +150,10 @@ impl Kernel {
             if out.is_full_for(wait, 0) {
                 return self.postpone(place, given, upto);
             }
+            if self.comes_too_late(key, out) {
+                continue;
+            }
+            let Some(wait) = self.waits.get(key) else { break };
             let answer = self.admit(wait.owner, place, entry, out);
             self.complete(key, answer, out);
         }

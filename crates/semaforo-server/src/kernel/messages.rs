@@ -248,17 +248,42 @@ impl Messages {
         self.make_all_ready(back);
     }
 
-    /// Lets those whose time has come take their places.
-    pub(super) fn promote(&mut self, now: Millis) {
+    /// Takes out any message, wherever it is, and says to whom it was out.
+    pub(super) fn drop_any(&mut self) -> Option<(Message, Option<Owner>)> {
+        let dropped = if let Some(mut lane) = self.ready.first_entry() {
+            let message = lane.get_mut().pop_back();
+            if lane.get().is_empty() {
+                lane.remove();
+            }
+            let Some(message) = message else { return self.drop_any() };
+            self.ready_count -= 1;
+            (message, None)
+        } else if let Some((_, message)) = self.delayed.pop_first() {
+            self.due.remove(&(message.due, message.number));
+            (message, None)
+        } else {
+            let number = *self.out.keys().next()?;
+            let (message, owner) = self.out.remove(&number)?;
+            (message, Some(owner))
+        };
+        self.bytes -= dropped.0.payload.len() as u64;
+        Some(dropped)
+    }
+
+    /// Lets those whose time has come take their places, so many at the most. How many did.
+    pub(super) fn promote(&mut self, now: Millis, most: usize) -> usize {
         let mut back = Vec::new();
-        while let Some((due, number)) = self.due.first().copied()
+        while back.len() < most
+            && let Some((due, number)) = self.due.first().copied()
             && due <= now
         {
             self.due.pop_first();
             back.extend(self.delayed.remove(&number));
         }
         back.sort_unstable_by_key(|message| message.number);
+        let count = back.len();
         self.make_all_ready(back);
+        count
     }
 
     /// When the next one's time will have come.
@@ -381,7 +406,7 @@ mod tests {
                     }
                     _ => {
                         now += 3;
-                        messages.promote(now);
+                        messages.promote(now, usize::MAX);
                         let later = delayed.split_off(&(now + 1, i32::MIN, 0));
                         let due = std::mem::replace(&mut delayed, later);
                         ready.extend(due.into_iter().map(|(_, priority, number)| (priority, number)));

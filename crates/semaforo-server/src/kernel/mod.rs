@@ -19,6 +19,7 @@ mod event;
 mod gate;
 mod gates;
 mod kind;
+mod leaving;
 mod memory;
 mod messages;
 mod ordered;
@@ -44,9 +45,11 @@ pub use view::{
     Census, Details, Entry, Holder, Listing, MAX_LIST_BYTES, ObjectView, Selection, View, Who,
 };
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use leaving::Leaving;
 use session::Owner;
+use state::Body;
 use waits::{Ask, List, Wait, Waits};
 
 /// How many fences are reserved at a time.
@@ -120,6 +123,10 @@ pub struct Output {
     pub handed: usize,
     /// When they cost so much, a [tick](Kernel::tick) has done enough: what else is due follows with the next one.
     pub most_handed: usize,
+    /// How many holds, messages and waiting requests were moved because something has ended or is due.
+    pub moved: usize,
+    /// So many are moved at once: what is more of them follows with the next [ticks](Kernel::tick).
+    pub portion: usize,
     /// The journal has space for so many bytes of events, and for no more: what does not fit is postponed, and
     /// nothing goes beyond it.
     pub space: usize,
@@ -140,6 +147,8 @@ impl Default for Output {
             room: usize::MAX,
             handed: 0,
             most_handed: usize::MAX,
+            moved: 0,
+            portion: usize::MAX,
             space: usize::MAX,
             is_starved: false,
         }
@@ -155,7 +164,12 @@ impl Output {
 
     /// The rest is for the next tick.
     fn is_busy(&self) -> bool {
-        self.handed >= self.most_handed
+        self.handed >= self.most_handed || self.has_moved_enough()
+    }
+
+    /// What else has ended or is due is for the next tick.
+    fn has_moved_enough(&self) -> bool {
+        self.moved >= self.portion
     }
 
     /// Nobody else may be let through.
@@ -168,6 +182,11 @@ impl Output {
         self.is_full()
             || (self.is_starved && wait.is_heavy())
             || !self.has_space(message.saturating_add(SMALL))
+    }
+
+    /// How many bytes of events the journal has space for.
+    fn space_left(&self) -> usize {
+        self.space.saturating_sub(self.events.len())
     }
 
     /// The journal has space for so many bytes of events more.
@@ -210,6 +229,11 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitKey(u32);
 
+impl WaitKey {
+    /// A request whose answer comes later, and that cannot be cancelled.
+    const FIXED: Self = Self(u32::MAX);
+}
+
 /// The state, and those who wait for it to change.
 #[derive(Debug)]
 pub struct Kernel {
@@ -226,6 +250,10 @@ pub struct Kernel {
     postponed: BTreeMap<u64, u32>,
     /// How often that has happened.
     postponements: u64,
+    /// Sessions and connections that have ended, and have not given back everything.
+    leaving: VecDeque<Leaving>,
+    /// The places of objects that are gone, and have not been taken apart.
+    retired: VecDeque<u32>,
     /// How many messages all queues have.
     messages: usize,
     /// How many bytes these have, with what waits for space there and what is kept with answers.
@@ -270,12 +298,15 @@ impl Kernel {
             due: BTreeSet::new(),
             postponed: BTreeMap::new(),
             postponements: 0,
+            leaving: VecDeque::new(),
+            retired: VecDeque::new(),
             messages: 0,
             bytes: 0,
             kept: 0,
             heavy: 0,
         };
         kernel.renew_sessions(now);
+        kernel.find_leaving();
         let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
         kernel.kept = kept.sum();
         kernel.bytes = kernel.kept;
@@ -283,7 +314,7 @@ impl Kernel {
         for place in queues {
             if let Ok(messages) = kernel.state.queue_mut(place) {
                 messages.begin();
-                messages.promote(now);
+                messages.promote(now, usize::MAX);
                 kernel.bytes += messages.bytes();
                 kernel.messages += messages.len();
                 kernel.schedule(place);
@@ -301,7 +332,8 @@ impl Kernel {
     /// Gives every session its whole time to live again: after a pause of the server nobody can be blamed for
     /// silence.
     pub fn renew_sessions(&mut self, now: Millis) {
-        let places: Vec<_> = self.state.sessions().map(|(place, _)| place).collect();
+        let sessions = self.state.sessions().filter(|(_, session)| !session.is_leaving);
+        let places: Vec<_> = sessions.map(|(place, _)| place).collect();
         for place in places {
             self.renew(place, now);
             if self.state.session(place).is_some_and(|session| session.check.is_none()) {
@@ -367,11 +399,12 @@ impl Kernel {
             self.session_checks.pop_first();
             match self.state.session(place).map(|session| session.deadline) {
                 Some(deadline) if deadline <= now => {
-                    self.end_session(place, SessionEnd::Expired, now, out);
+                    self.end_session(place, SessionEnd::Expired, None, now, out);
                 }
                 _ => self.check_later(place),
             }
         }
+        self.go_on_giving_back(now, out);
     }
 
     /// Writes down that something has happened, and lets it happen.
@@ -427,9 +460,7 @@ impl Kernel {
         if let Some(timeout) = asker.timeout {
             self.waits.set_deadline(key, Some(asker.now.saturating_add(timeout)));
         }
-        if let Some(object) = self.state.object_mut(place) {
-            object.waiting += 1;
-        }
+        self.count_waiting(place, asker.retry.is_some(), 1);
         if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
             self.waits.push(line, List::Object, key);
         }
@@ -447,6 +478,17 @@ impl Kernel {
             self.fall_asleep(key);
         }
         Reply::Waits(WaitKey(key))
+    }
+
+    /// A request waits at an object, or does not any more.
+    fn count_waiting(&mut self, place: u32, is_numbered: bool, more: i32) {
+        let Some(object) = self.state.object_mut(place) else { return };
+        object.waiting = object.waiting.wrapping_add_signed(more);
+        if let Body::Barrier(barrier) = &mut object.body
+            && is_numbered
+        {
+            barrier.numbered = barrier.numbered.wrapping_add_signed(more);
+        }
     }
 
     /// Lets the answer to a waiting request go to this origin.
@@ -474,9 +516,7 @@ impl Kernel {
         let origin = self.waits.get(key)?.origin;
         self.detach(key);
         let Wait { place, owner, retry, .. } = *self.waits.get(key)?;
-        if let Some(object) = self.state.object_mut(place) {
-            object.waiting -= 1;
-        }
+        self.count_waiting(place, retry.is_some(), -1);
         if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
             self.waits.unlink(line, List::Object, key);
         }

@@ -6,11 +6,11 @@ use super::state::{Body, Postponed};
 use super::{Kernel, Output};
 
 impl Kernel {
-    /// Whether there was no [room](Output::room) to let all requests through that could be:
-    /// [`tick`](Self::tick) goes on with them.
+    /// Whether there was no [room](Output::room) to let all requests through that could be, or something has ended that
+    /// is given back in [portions](Output::portion): [`tick`](Self::tick) goes on with it.
     #[must_use]
     pub fn has_postponed(&self) -> bool {
-        !self.postponed.is_empty()
+        !self.postponed.is_empty() || self.is_giving_back()
     }
 
     pub(super) fn is_postponed(&self, place: u32) -> bool {

@@ -189,10 +189,18 @@ impl Kernel {
         self.wait(asker, place, TAKERS, Ask::Take { manual })
     }
 
+    /// Nothing is due at a queue any more.
+    pub(super) fn forget_alarm(&mut self, place: u32) {
+        let messages = self.state.queue_mut(place).ok();
+        if let Some(due) = messages.and_then(|messages| messages.alarm.take()) {
+            self.due.remove(&(due, place));
+        }
+    }
+
     /// Lets messages be taken whose time has come.
     pub(super) fn promote(&mut self, place: u32, now: Millis, out: &mut Output) {
         if let Ok(messages) = self.state.queue_mut(place) {
-            messages.promote(now);
+            out.moved += messages.promote(now, out.portion);
             self.schedule(place);
             self.pump_queue(place, now, out);
         }
@@ -277,7 +285,8 @@ impl Kernel {
     /// output. Who is left is postponed, and all who come later stand behind: also those who do not want to wait, whose time
     /// is up at the next tick, after it has gone on with who was postponed.
     pub(super) fn pump_queue(&mut self, place: u32, now: Millis, out: &mut Output) {
-        while let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        while let Some(Object { body: Body::Queue(messages), lines, is_retired: false, .. }) =
+            self.state.object(place)
         {
             let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
@@ -293,6 +302,13 @@ impl Kernel {
             if out.is_full_for(wait, message) {
                 return self.postpone(place, None, 0);
             }
+            if self.comes_too_late(key, out) {
+                continue;
+            }
+            let Some(Object { body: Body::Queue(messages), .. }) = self.state.object(place) else {
+                break;
+            };
+            let Some(wait) = self.waits.get(key) else { break };
             let answer = match &wait.ask {
                 Ask::Take { manual } => {
                     let (owner, manual, kept) = (wait.owner, *manual, wait.retry.is_some());

@@ -62,6 +62,8 @@ pub(super) struct Session {
     /// All answers up to this number have arrived there.
     pub(super) acked: u64,
     pub(super) belongings: Belongings,
+    /// It is over for its client, and gives back what it has.
+    pub(super) is_leaving: bool,
     /// When it ends unless something is heard of it. Not journaled.
     pub(super) deadline: Millis,
     /// When the kernel will look whether it has ended. Not journaled.
@@ -81,6 +83,7 @@ impl Session {
             kept: BTreeMap::new(),
             acked: 0,
             belongings: Belongings::default(),
+            is_leaving: false,
             deadline: 0,
             check: None,
             waiting: HashMap::new(),
@@ -102,6 +105,27 @@ impl Session {
 pub(super) struct Kept {
     pub(super) digest: u64,
     pub(super) answer: Answer,
+}
+
+/// A part of what an owner has.
+#[derive(Clone, Debug)]
+pub(super) struct Portion {
+    /// Holds: place of the object, and fence.
+    pub(super) holds: Vec<(u32, u64)>,
+    /// Messages that are out to it: place of the queue, and number.
+    pub(super) messages: Vec<(u32, u64)>,
+}
+
+impl Portion {
+    pub(super) fn len(&self) -> usize {
+        self.holds.len() + self.messages.len()
+    }
+
+    /// The messages by queue, each with their numbers.
+    pub(super) fn loans(&self) -> impl Iterator<Item = (u32, Vec<u64>)> {
+        let queues = self.messages.chunk_by(|(one, _), (other, _)| one == other);
+        queues.map(|loans| (loans[0].0, loans.iter().map(|(_, number)| *number).collect()))
+    }
 }
 
 /// What an owner has.
@@ -131,8 +155,24 @@ impl Belongings {
         self.messages.iter().collect()
     }
 
+    /// The first holds and behind them messages, so many together.
+    pub(super) fn first(&self, most: usize) -> Portion {
+        let holds: Vec<_> = self.holds.iter().take(most).collect();
+        let messages = self.messages.iter().take(most - holds.len()).collect();
+        Portion { holds, messages }
+    }
+
+    /// The numbers of the messages of a queue that are out to it, up to this one.
+    pub(super) fn messages_of(&self, queue: u32, upto: u64) -> Vec<u64> {
+        self.messages.range((queue, 0)..=(queue, upto)).map(|(_, number)| number).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.holds.len() + self.messages.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.holds.is_empty() && self.messages.is_empty()
+        self.len() == 0
     }
 
     pub(super) fn add_hold(&mut self, place: u32, fence: u64) {

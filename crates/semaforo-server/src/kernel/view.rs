@@ -185,11 +185,14 @@ impl Kernel {
         message.map_or(0, |message| message.payload.len())
     }
 
-    /// How many requests wait at an object; 0 if there is none.
+    /// How many parties wait at a barrier whose answers will be kept; 0 if there is none.
     #[must_use]
-    pub fn waiting_at(&self, kind: Kind, name: &str) -> usize {
-        let place = self.state.find(kind, name);
-        place.and_then(|place| self.state.object(place)).map_or(0, |it| it.waiting as usize)
+    pub fn numbered_parties(&self, name: &str) -> usize {
+        let place = self.state.find(Kind::Barrier, name);
+        match place.and_then(|place| self.state.object(place)).map(|object| &object.body) {
+            Some(Body::Barrier(barrier)) => barrier.numbered as usize,
+            _ => 0,
+        }
     }
 
     pub(super) fn view(&self, place: u32) -> Option<ObjectView> {
@@ -280,7 +283,7 @@ impl Kernel {
 
 fn details(object: &Object) -> Details {
     match &object.body {
-        Body::Barrier(Barrier { parties, generation, broken }) => {
+        Body::Barrier(Barrier { parties, generation, broken, .. }) => {
             Details::Barrier { parties: *parties, generation: *generation, broken: *broken }
         }
         Body::Queue(messages) => Details::Queue {

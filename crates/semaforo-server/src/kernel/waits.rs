@@ -187,7 +187,12 @@ impl Waits {
 
     /// The keys of all on a list that begins there.
     pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
-        std::iter::successors(head, |key| self.next(*key, list)).collect()
+        self.first_of(head, list, usize::MAX)
+    }
+
+    /// The first keys on a list that begins there.
+    pub(super) fn first_of(&self, head: Option<u32>, list: List, most: usize) -> Vec<u32> {
+        std::iter::successors(head, |key| self.next(*key, list)).take(most).collect()
     }
 
     fn links(&mut self, key: u32, list: List) -> Option<&mut Links> {

@@ -27,6 +27,9 @@ const EARLY: usize = 4 << 20;
 /// So much may happen to those who wait because of one command.
 const OTHERS: usize = 1 << 20;
 
+/// So many holds and messages of a session that ends are given back at once: that takes some milliseconds.
+const PORTION: usize = 4096;
+
 /// When there is no space for those who wait, it is looked for again after this time.
 const SPACE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -214,6 +217,8 @@ impl Engine {
         self.out.handed = 0;
         self.out.room = self.out.events.len() + OTHERS;
         self.out.most_handed = OTHERS;
+        self.out.moved = 0;
+        self.out.portion = PORTION;
         if self.out.unrecorded {
             return;
         }
@@ -314,9 +319,9 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
             // It may have to come back, or is kept.
             FIXED + kernel.first_message(name)
         }
-        // The outcomes of all parties, if this is the last one.
+        // The outcomes of all parties that have one kept, if this is the last to come.
         Operation::Object { kind: Kind::Barrier, name, verb: Verb::Arrive { .. } } => {
-            FIXED + OUTCOME * kernel.waiting_at(Kind::Barrier, name)
+            FIXED + OUTCOME * kernel.numbered_parties(name)
         }
         _ => FIXED,
     }

@@ -3,6 +3,7 @@
 mod barriers;
 mod events;
 mod latches;
+mod leaving;
 mod limits;
 mod locks;
 mod many;

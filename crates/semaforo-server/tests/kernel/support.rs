@@ -72,6 +72,10 @@ pub(crate) struct World {
     /// How much each step may add by letting others through.
     pub(crate) room: usize,
     pub(crate) most_handed: usize,
+    /// How much of what has ended each step may give back.
+    pub(crate) portion: usize,
+    /// Each step is followed by what is postponed.
+    pub(crate) catches_up: bool,
     /// Whether the journal has no space for messages.
     pub(crate) is_starved: bool,
     /// How much the last step added: bytes of events, and of messages handed over.
@@ -103,6 +107,8 @@ impl World {
             closed: Vec::new(),
             room: usize::MAX,
             most_handed: usize::MAX,
+            portion: usize::MAX,
+            catches_up: false,
             is_starved: false,
             added: 0,
             keys: BTreeMap::new(),
@@ -115,7 +121,8 @@ impl World {
     pub(crate) fn restart(&mut self) {
         let journal = std::mem::take(&mut self.journal);
         let next = Self::from_state(fold(&journal), fold(&journal), Limits::default(), self.time);
-        *self = Self { journal, tickets: self.tickets, room: self.room, ..next };
+        let Self { tickets, room, portion, catches_up, .. } = *self;
+        *self = Self { journal, tickets, room, portion, catches_up, ..next };
     }
 
     /// As [`restart`](Self::restart), but from a snapshot.
@@ -204,7 +211,7 @@ impl World {
     fn take(&mut self, out: Output) {
         self.journal.extend_from_slice(&out.events);
         self.urgent = out.urgent;
-        self.added = out.events.len() + out.handed;
+        self.added = out.events.len() + out.handed + out.moved;
         let payloads = out.answers.iter().filter_map(|(_, answer)| answer.payload());
         let payloads = payloads.map(<[u8]>::len).sum::<usize>();
         assert_eq!(out.handed, payloads + ANSWER * out.answers.len());
@@ -214,12 +221,16 @@ impl World {
         self.fold.apply_all(&out.events).expect("the kernel's own events can be folded");
         let (live, folded) = (dump(self.kernel.state()), dump(&self.fold));
         assert_eq!(live, folded, "the fold differs from the kernel's state");
+        if self.catches_up && self.kernel.has_postponed() {
+            self.pass(0);
+        }
     }
 
     fn output(&self) -> Output {
         Output {
             room: self.room,
             most_handed: self.most_handed,
+            portion: self.portion,
             is_starved: self.is_starved,
             ..Output::default()
         }

@@ -72,6 +72,12 @@ pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
             Event::SessionOpened { place, id: id % 4, ttl, label }
         }),
         small().prop_map(|place| Event::SessionEnded { place }),
+        small().prop_map(|place| Event::SessionLeaves { place }),
+        (small(), small(), number()).prop_map(|(session, queue, upto)| Event::LoansEnded {
+            session,
+            queue,
+            upto
+        }),
         (small(), number(), kind, name(), any_wish()).prop_map(
             |(session, fence, kind, name, wish)| Event::Granted {
                 session,

@@ -33,9 +33,12 @@ impl State {
                 let (seq, digest, answer) = (*seq, *digest, answer.clone());
                 emit(Event::OutcomeKept { session: place, seq, digest, answer })?;
             }
+            if session.is_leaving {
+                emit(Event::SessionLeaves { place })?;
+            }
         }
         let mut barriers = Vec::new();
-        for (place, object) in self.objects() {
+        for (place, object) in self.objects().filter(|(_, object)| !object.is_retired) {
             match &object.body {
                 Body::Gate(gate) => {
                     let Some((settings, count)) = gate.settings() else { continue };
@@ -68,7 +71,7 @@ impl State {
             }
         }
         barriers.sort_unstable_by_key(|(name, _)| *name);
-        for (name, Barrier { parties, generation, broken }) in barriers {
+        for (name, Barrier { parties, generation, broken, .. }) in barriers {
             let (parties, generation) = (*parties, *generation);
             emit(Event::BarrierOpened { name, parties, generation })?;
             if *broken {
@@ -78,7 +81,8 @@ impl State {
         for (session, Session { belongings, .. }) in self.sessions() {
             for fence in belongings.holds() {
                 let Some(hold) = self.holds.get(&fence) else { continue };
-                let Some(object) = self.object(hold.place) else { continue };
+                let object = self.object(hold.place).filter(|object| !object.is_retired);
+                let Some(object) = object else { continue };
                 let (kind, name, wish) = (object.kind, &*object.name, hold.wish);
                 emit(Event::Granted { session, fence, kind, name, wish })?;
             }

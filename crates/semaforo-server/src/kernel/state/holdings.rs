@@ -147,6 +147,74 @@ impl State {
         Ok(())
     }
 
+    /// Releases the first holds and messages that somebody has, so many together.
+    pub(in crate::kernel) fn give_up_first(
+        &mut self,
+        owner: Owner,
+        most: usize,
+    ) -> Result<(), BadEvent> {
+        let Some(belongings) = self.belongings(owner) else { return Ok(()) };
+        let portion = belongings.first(most);
+        for (_, fence) in &portion.holds {
+            self.release(*fence, 0)?;
+        }
+        for (queue, numbers) in portion.loans() {
+            self.end_loans(owner, queue, &numbers)?;
+        }
+        Ok(())
+    }
+
+    /// Puts messages that are out to somebody, in the order of their numbers, back in their places.
+    pub(super) fn end_loans(
+        &mut self,
+        owner: Owner,
+        queue: u32,
+        numbers: &[u64],
+    ) -> Result<(), BadEvent> {
+        for number in numbers {
+            self.belongings_mut(owner)?.remove_message(queue, *number);
+        }
+        self.queue_mut(queue)?.give_back_all(numbers.iter().copied());
+        Ok(())
+    }
+
+    /// Ends a hold of an object that is gone. Whether there was one.
+    pub(in crate::kernel) fn drop_hold(&mut self, place: u32) -> bool {
+        let Some(object) = self.object_mut(place) else { return false };
+        let Some(fence) = object.holders.iter().next() else { return false };
+        object.holders.remove(&fence);
+        if let Some(hold) = self.holds.remove(&fence) {
+            self.disown(hold.owner, |belongings| belongings.remove_hold(place, fence));
+        }
+        true
+    }
+
+    /// Drops a message of a queue that is gone. How many bytes it had, if there was one.
+    pub(in crate::kernel) fn drop_message(&mut self, place: u32) -> Option<u64> {
+        let (message, borrower) = self.queue_mut(place).ok()?.drop_any()?;
+        if let Some(owner) = borrower {
+            self.disown(owner, |belongings| belongings.remove_message(place, message.number));
+        }
+        Some(message.payload.len() as u64)
+    }
+
+    /// Takes something off the list of what an owner has, if there is such an owner.
+    fn disown(&mut self, owner: Owner, take: impl FnOnce(&mut Belongings)) {
+        match owner {
+            Owner::Session(place) => {
+                if let Some(session) = self.session_mut(place) {
+                    take(&mut session.belongings);
+                }
+            }
+            Owner::Connection(key) => {
+                if let Some(connection) = self.connections.get_mut(&key) {
+                    take(&mut connection.belongings);
+                }
+                self.tidy_connection(key);
+            }
+        }
+    }
+
     pub(in crate::kernel) fn belongings(&self, owner: Owner) -> Option<&Belongings> {
         match owner {
             Owner::Connection(key) => self.connections.get(&key).map(|other| &other.belongings),

@@ -37,6 +37,8 @@ pub(super) struct Object {
     /// Tells apart objects that had the same place one after the other. Not journaled.
     pub(super) incarnation: u64,
     pub(super) body: Body,
+    /// It is gone: it has no name, and nothing is let happen here. What hangs on it is taken apart. Not journaled.
+    pub(super) is_retired: bool,
     /// The fences of all holds, in their order.
     pub(super) holders: OrderedSet<u64>,
     /// The requests that wait in line. Not journaled.
@@ -85,6 +87,15 @@ pub(super) struct Barrier {
     pub(super) parties: u32,
     pub(super) generation: u64,
     pub(super) broken: bool,
+    /// How many parties wait whose answer is kept. Not journaled.
+    pub(super) numbered: u32,
+}
+
+impl Barrier {
+    /// A barrier that nobody has come to.
+    pub(super) fn new(parties: u32, generation: u64) -> Self {
+        Self { parties, generation, broken: false, numbered: 0 }
+    }
 }
 
 /// Something that is held.
@@ -164,6 +175,11 @@ impl State {
             Event::SessionOpened { place, id, ttl, label } => {
                 self.place_session(*place, Session::new(SessionId(*id), *ttl, label))?;
             }
+            Event::SessionLeaves { place } => self.hide_session(*place)?,
+            Event::LoansEnded { session, queue, upto } => {
+                let loans = self.session_at(*session)?.belongings.messages_of(*queue, *upto);
+                self.end_loans(Owner::Session(*session), *queue, &loans)?;
+            }
             Event::SessionEnded { place } => self.end_session(*place)?,
             Event::Granted { session, fence, kind, name, wish } => {
                 self.reserved(*fence)?;
@@ -183,11 +199,7 @@ impl State {
                 if !(1..=MAX_PARTIES).contains(parties) {
                     return Err(BadEvent::new(format!("a barrier of {parties} parties")));
                 }
-                let body = Body::Barrier(Barrier {
-                    parties: *parties,
-                    generation: *generation,
-                    broken: false,
-                });
+                let body = Body::Barrier(Barrier::new(*parties, *generation));
                 let place = self.free_place(Kind::Barrier);
                 self.place_object(place, Kind::Barrier, name, body)?;
             }
@@ -390,6 +402,7 @@ impl State {
             name: Arc::clone(&name),
             incarnation: self.incarnations,
             body,
+            is_retired: false,
             holders: OrderedSet::default(),
             lines: Default::default(),
             aside: Line::default(),
@@ -421,9 +434,31 @@ impl State {
 
     fn remove_object(&mut self, place: u32) -> Option<Object> {
         let object = self.slots(place).vacate(place & !BY_USE)?;
-        self.name_bytes -= object.name.len();
-        self.names[object.kind as usize].remove(&object.name);
+        if !object.is_retired {
+            self.name_bytes -= object.name.len();
+            self.names[object.kind as usize].remove(&object.name);
+        }
         Some(object)
+    }
+
+    /// Frees the name of an object that is gone. The object stays in its place until all that hangs on it is taken apart.
+    pub(super) fn retire(&mut self, place: u32) {
+        let Some(object) = self.object_mut(place) else { return };
+        object.is_retired = true;
+        let (kind, name) = (object.kind, Arc::clone(&object.name));
+        if let Body::Queue(messages) = &object.body {
+            let next = messages.next;
+            self.retired_numbers = self.retired_numbers.max(next);
+        }
+        self.name_bytes -= name.len();
+        self.names[kind as usize].remove(&name);
+    }
+
+    /// Forgets an object that was taken apart.
+    pub(super) fn forget_retired(&mut self, place: u32) {
+        if self.object(place).is_some_and(|object| object.is_retired) {
+            self.remove_object(place);
+        }
     }
 
     /// Removes an object that exists by being used, if it is not.
@@ -493,13 +528,25 @@ impl State {
         Ok(())
     }
 
+    /// Nobody finds a session any more that is over for its client.
+    fn hide_session(&mut self, place: u32) -> Result<(), BadEvent> {
+        let session = self.session_at(place)?;
+        if !std::mem::replace(&mut session.is_leaving, true) {
+            let id = session.id;
+            self.session_ids.remove(&id);
+        }
+        Ok(())
+    }
+
     fn end_session(&mut self, place: u32) -> Result<(), BadEvent> {
         let belongings = std::mem::take(&mut self.session_at(place)?.belongings);
         self.give_up(&belongings)?;
         if let Some(session) = self.sessions.vacate(place) {
             self.outcomes -= session.kept.len();
             self.name_bytes -= session.label.len();
-            self.session_ids.remove(&session.id);
+            if !session.is_leaving {
+                self.session_ids.remove(&session.id);
+            }
         }
         Ok(())
     }

@@ -1,0 +1,276 @@
+//! What has ended, and had so much that giving it back takes longer than a turn may last: sessions and connections with
+//! very many holds, objects where very many requests wait.
+//!
+//! A session is over for its client at once, and an object's name is free at once. What they had is given back in
+//! [portions](Output::portion), by the ticks that follow.
+
+use super::answer::{Answer, Status};
+use super::barriers::{arrived, broken};
+use super::command::{ConnectionKey, Millis, Origin};
+use super::event::Event;
+use super::session::Owner;
+use super::state::{Barrier, Body, Object};
+use super::waits::{Ask, List};
+use super::{EndedSession, Kernel, Output, SMALL, SessionEnd};
+
+/// More bytes than the event of a hold that is given back has in the journal, or that of messages.
+const RELEASED: usize = 32;
+
+/// An owner that has ended, and still has something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    owner: Owner,
+    /// The request that closed the session: it is answered when everything is given back.
+    closer: Option<Origin>,
+}
+
+impl Kernel {
+    /// Ends a session. Whether all that it had is given back already; otherwise `closer` is answered when it is.
+    pub(super) fn end_session(
+        &mut self,
+        place: u32,
+        why: SessionEnd,
+        closer: Option<Origin>,
+        now: Millis,
+        out: &mut Output,
+    ) -> bool {
+        let Some(session) = self.state.session_mut(place) else { return true };
+        if out.tells {
+            out.ended.push(EndedSession { label: session.label.clone(), why });
+        }
+        if let Some(check) = session.check.take() {
+            self.session_checks.remove(&(check, place));
+        }
+        let (head, has) = (session.waits.head(), session.belongings.len());
+        let waits = self.waits.first_of(head, List::Session, out.portion.saturating_add(1)).len();
+        if waits.saturating_add(has) <= out.portion {
+            self.finish_session(place, now, out);
+            return true;
+        }
+        self.emit(&Event::SessionLeaves { place }, out);
+        self.leaving.push_back(Leaving { owner: Owner::Session(place), closer });
+        false
+    }
+
+    /// Gives back all that a session has, and ends it.
+    fn finish_session(&mut self, place: u32, now: Millis, out: &mut Output) {
+        self.end_session_waits(place, usize::MAX, now, out);
+        let Some(session) = self.state.session(place) else { return };
+        let portion = session.belongings.first(usize::MAX);
+        let places = self.places(&portion);
+        out.moved += portion.len();
+        let bytes = session.kept_bytes(u64::MAX);
+        self.bytes -= bytes;
+        self.kept -= bytes;
+        self.emit(&Event::SessionEnded { place }, out);
+        self.pump_all(places, now, out);
+    }
+
+    /// Ends the first waiting requests of a session. Whether there was one.
+    fn end_session_waits(
+        &mut self,
+        place: u32,
+        most: usize,
+        now: Millis,
+        out: &mut Output,
+    ) -> bool {
+        let head = self.state.session(place).and_then(|session| session.waits.head());
+        let waits = self.waits.first_of(head, List::Session, most);
+        let mut left = Vec::new();
+        for wait in &waits {
+            left.extend(self.step_aside(*wait, Some(ended()), out));
+        }
+        out.moved += waits.len();
+        self.pump_each(left, now, out);
+        !waits.is_empty()
+    }
+
+    /// Gives back what a connection has that is gone.
+    pub(super) fn end_connection(&mut self, key: ConnectionKey, now: Millis, out: &mut Output) {
+        let Some(connection) = self.state.connection(key) else { return };
+        if connection.belongings.len() > out.portion {
+            self.leaving.push_back(Leaving { owner: Owner::Connection(key), closer: None });
+            return;
+        }
+        let portion = connection.belongings.first(usize::MAX);
+        let places = self.places(&portion);
+        out.moved += portion.len();
+        if let Some(connection) = self.state.remove_connection(key) {
+            let given_up = self.state.give_up(&connection.belongings);
+            debug_assert_eq!(given_up, Ok(()));
+        }
+        self.pump_all(places, now, out);
+    }
+
+    /// The sessions that were leaving when the server ended go on with it.
+    pub(super) fn find_leaving(&mut self) {
+        let sessions = self.state.sessions().filter(|(_, session)| session.is_leaving);
+        let owners = sessions.map(|(place, _)| Owner::Session(place));
+        self.leaving.extend(owners.map(|owner| Leaving { owner, closer: None }));
+    }
+
+    /// Ends a request whose turn has come if its session has ended. Whether it has.
+    pub(super) fn comes_too_late(&mut self, key: u32, out: &mut Output) -> bool {
+        let Some(Owner::Session(place)) = self.waits.get(key).map(|wait| wait.owner) else {
+            return false;
+        };
+        let is_leaving = !self.leaving.is_empty()
+            && self.state.session(place).is_some_and(|session| session.is_leaving);
+        if is_leaving {
+            self.step_aside(key, Some(ended()), out);
+        }
+        is_leaving
+    }
+
+    /// The requests of a connection that close a session wait no longer: what they want is going to happen.
+    pub(super) fn excuse_closers(&mut self, key: ConnectionKey, tell: bool, out: &mut Output) {
+        for leaving in &mut self.leaving {
+            if let Some(origin) = leaving.closer.take_if(|origin| origin.connection == key)
+                && tell
+            {
+                out.answer(origin, Answer::done());
+            }
+        }
+    }
+
+    /// The server stops: who closed a session is told that it may not be over yet.
+    pub(super) fn dismiss_closers(&mut self, out: &mut Output) {
+        for origin in self.leaving.iter_mut().filter_map(|leaving| leaving.closer.take()) {
+            out.answer(origin, Answer::error(Status::Stopping, "shutting down"));
+        }
+    }
+
+    /// Whether something that has ended has not been given back as a whole.
+    pub(super) fn is_giving_back(&self) -> bool {
+        !self.leaving.is_empty() || !self.retired.is_empty()
+    }
+
+    /// Gives back another portion of what has ended.
+    pub(super) fn go_on_giving_back(&mut self, now: Millis, out: &mut Output) {
+        // Objects first: what somebody has of an object that is deleted is no longer theirs to give back.
+        while let Some(place) = self.retired.front().copied() {
+            if !self.take_apart(place, out) {
+                return;
+            }
+            self.retired.pop_front();
+        }
+        while let Some(leaving) = self.leaving.front().copied() {
+            if out.has_moved_enough() || !out.has_space(SMALL) {
+                return;
+            }
+            let ended = match leaving.owner {
+                Owner::Session(place) => self.leave_session(place, now, out),
+                Owner::Connection(key) => self.leave_connection(key, now, out),
+            };
+            self.leaving.pop_front();
+            if !ended {
+                self.leaving.push_back(leaving);
+                return;
+            }
+            if let Some(origin) = leaving.closer {
+                out.answer(origin, Answer::done());
+            }
+        }
+    }
+
+    /// The next portion of a session. Whether it was the last.
+    fn leave_session(&mut self, place: u32, now: Millis, out: &mut Output) -> bool {
+        let most = out.portion.saturating_sub(out.moved).max(1);
+        if self.end_session_waits(place, most, now, out) {
+            return false;
+        }
+        let Some(session) = self.state.session(place) else { return true };
+        if session.belongings.len() <= most {
+            self.finish_session(place, now, out);
+            return true;
+        }
+        let portion = session.belongings.first(most.min(out.space_left() / RELEASED));
+        let places = self.places(&portion);
+        out.moved += most;
+        for (_, fence) in &portion.holds {
+            self.emit(&Event::Released { fence: *fence, permits: 0 }, out);
+        }
+        for (queue, numbers) in portion.loans() {
+            let upto = numbers.last().copied().unwrap_or_default();
+            self.emit(&Event::LoansEnded { session: place, queue, upto }, out);
+        }
+        self.pump_all(places, now, out);
+        false
+    }
+
+    /// The next portion of a connection. Whether it was the last.
+    fn leave_connection(&mut self, key: ConnectionKey, now: Millis, out: &mut Output) -> bool {
+        let most = out.portion.saturating_sub(out.moved).max(1);
+        let Some(connection) = self.state.connection(key) else { return true };
+        let portion = connection.belongings.first(most);
+        let places = self.places(&portion);
+        out.moved += portion.len();
+        let given_up = self.state.give_up_first(Owner::Connection(key), most);
+        debug_assert_eq!(given_up, Ok(()));
+        self.pump_all(places, now, out);
+        self.state.tidy_connection(key);
+        self.state.connection(key).is_none()
+    }
+
+    /// Whether so much hangs on an object that it is taken apart in portions.
+    pub(super) fn is_laden(&self, place: u32, out: &Output) -> bool {
+        let Some(object) = self.state.object(place) else { return false };
+        let messages = if let Body::Queue(messages) = &object.body { messages.len() } else { 0 };
+        let waiting = object.waiting as usize;
+        waiting.saturating_add(object.holders.len()).saturating_add(messages) > out.portion
+    }
+
+    /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on it is taken apart by
+    /// and by. Requests that wait there get [their last word](Self::last_word).
+    pub(super) fn retire(&mut self, place: u32, event: &Event<'_>, out: &mut Output) {
+        if !out.unrecorded {
+            event.encode(&mut out.events);
+        }
+        if let Some(postponed) = self.state.object(place).and_then(|object| object.postponed) {
+            self.postponed.remove(&postponed.turn);
+        }
+        self.state.retire(place);
+        self.retired.push_back(place);
+    }
+
+    /// Takes an object apart that is gone, as far as the portion allows. Whether nothing is left.
+    fn take_apart(&mut self, place: u32, out: &mut Output) -> bool {
+        while !out.has_moved_enough() {
+            out.moved += 1;
+            if let Some(key) = self.state.object(place).and_then(Object::any_wait) {
+                if out.is_full() {
+                    return false;
+                }
+                let answer = self.last_word(key).unwrap_or_else(|| Answer::plain(Status::NotFound));
+                self.complete(key, answer, out);
+            } else if let Some(bytes) = self.state.drop_message(place) {
+                self.messages -= 1;
+                self.bytes -= bytes;
+            } else if !self.state.drop_hold(place) {
+                self.state.forget_retired(place);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The answer to a request that waits at an object that is gone: the barrier may have tripped, the request may have
+    /// been let through.
+    pub(super) fn last_word(&self, key: u32) -> Option<Answer> {
+        let wait = self.waits.get(key)?;
+        let object = self.state.object(wait.place).filter(|object| object.is_retired)?;
+        Some(match (&object.body, &wait.ask) {
+            (Body::Barrier(Barrier { generation, broken: false, .. }), Ask::Arrive { index }) => {
+                arrived(*generation, *index)
+            }
+            (Body::Barrier(_), _) => broken(),
+            _ if self.was_let_through(key) => Answer::done(),
+            _ => Answer::error(Status::NotFound, "it was deleted while the request waited"),
+        })
+    }
+}
+
+/// The answer to a request whose session has ended.
+fn ended() -> Answer {
+    Answer::error(Status::Gone, "the session has ended")
+}
