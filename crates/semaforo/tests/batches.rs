@@ -12,7 +12,8 @@ use semaforo::request::Limited;
 use semaforo::sync::semaphore::Acquire;
 use semaforo::{CancelSource, Event, Latch, Request, RwLock, Semaphore, WaitError};
 use support::{
-    LONG, Line, Step, Waiter, in_every_arrangement, leaked, panic_of, until_queued, waker_that,
+    LONG, Line, Step, Waiter, eventually, in_every_arrangement, leaked, panic_of, until_queued,
+    waker_that,
 };
 
 const MANY: usize = 100;
@@ -185,6 +186,8 @@ fn many_limits_pass_at_once() {
         .collect();
     until_queued(&latch, 0);
     for waiter in &mut waiters {
+        // The timer's thread wakes after it has changed the state.
+        eventually("the waiter is woken", || waiter.wakes() == 1);
         assert_eq!(waiter.expect_ready(), Err(WaitError::TimedOut));
         assert_eq!(waiter.wakes(), 1);
     }

@@ -5,6 +5,7 @@ mod support;
 
 use std::cell::RefCell;
 
+use semaforo::tasks::Pool;
 use semaforo::{Event, ReentrantLock, Semaphore};
 use support::{Step, Waiter, leaked};
 
@@ -71,4 +72,27 @@ fn an_ending_thread_releases_waits_and_locks() {
         thread.join().unwrap();
         assert_eq!((semaphore.available(), reentrant.holds()), (2, 0));
     }
+}
+
+/// A worker's thread that ends knows no pool any more: what it does then is no task's.
+#[test]
+fn an_ending_worker_waits_like_any_other_thread() {
+    let (ending, answered) = (leaked(Event::new()), leaked(Event::new()));
+    let ended = leaked(Event::new());
+    let pool = Pool::builder().threads(1).build().unwrap();
+    let task = pool.spawn(move || {
+        wait_and_wake_a_little();
+        at_the_end_of_this_thread(|| {
+            ending.set();
+            answered.happened().wait();
+            drop(ReentrantLock::new(()).lock().wait().unwrap());
+            ended.set();
+        });
+    });
+    task.wait().unwrap();
+    let shutdown = Waiter::on_a_thread(move || drop(pool));
+    ending.happened().wait();
+    answered.set();
+    ended.happened().wait();
+    shutdown.join();
 }

@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use semaforo::{CancelSource, Latch, WaitError};
 use support::{
     LIMIT, LONG, Random, Step, Waiter, eventually, in_every_arrangement_at_once, leaked, on_tokio,
+    waker_that,
 };
 
 /// No wait ends early, and every one ends, whatever else is put in and taken out meanwhile.
@@ -36,6 +38,28 @@ fn limits_of_all_lengths_are_kept_beside_each_other() {
         }
     });
     assert_eq!(latch.waiters(), 0);
+}
+
+/// The wheel has a step of a millisecond, and the system wakes the timer's thread. A busy machine can
+/// make a limit later, but not each of a hundred.
+#[test]
+fn a_limit_is_told_within_about_a_millisecond() {
+    let latch = leaked(Latch::new(1));
+    let limit = Duration::from_millis(3);
+    let told_in_time = |_| {
+        let told = Arc::new(OnceLock::new());
+        let waker = {
+            let told = Arc::clone(&told);
+            waker_that(move || _ = told.set(Instant::now()))
+        };
+        let start = Instant::now();
+        let mut wait = Step::new(latch.opened().timeout(limit));
+        assert!(wait.poll_with(&waker).is_pending());
+        eventually("the limit passes", || told.get().is_some());
+        let late = told.get().unwrap().duration_since(start) - limit;
+        late < Duration::from_millis(2)
+    };
+    assert!((0..100).any(told_in_time));
 }
 
 /// A near limit is not held up by a far one that the timer sleeps for, nor the other way round.

@@ -36,7 +36,11 @@ mod chosen {
                 counted.fetch_add(1, Ordering::Relaxed);
                 model();
             });
-            println!("{} orders, old values: {with_old_values}", orders.load(Ordering::Relaxed));
+            let orders = orders.load(Ordering::Relaxed);
+            println!(
+                "ORDERS {} {orders} orders, old values: {with_old_values}",
+                std::thread::current().name().unwrap_or("?")
+            );
         }
     }
 }

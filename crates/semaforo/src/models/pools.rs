@@ -254,3 +254,82 @@ fn a_spare_that_is_woken_to_retire() {
         shut_down(pool);
     });
 }
+
+/// A pool with one thread, which is replaced while it waits for other tasks, and for nothing else.
+#[cfg(shuttle)]
+fn with_a_stand_in() -> Pool {
+    Pool::builder().threads(1).spares(0).stand_ins(1).levels(1).build().unwrap()
+}
+
+/// A worker joins a future that only another task of the pool lets end.
+#[cfg(shuttle)]
+fn joins_what_another_ends(pool: &Pool) {
+    let happened = Arc::new(Event::new());
+    let happens = Arc::clone(&happened);
+    let future = pool.spawn_future(async move { happened.happened().await });
+    let joins = pool.spawn(move || future.wait().unwrap());
+    pool.execute(move || happens.set());
+    joins.wait().unwrap();
+}
+
+/// A worker joins: its stand-in runs what it waits for, and retires, while the pool ends.
+#[cfg(shuttle)]
+#[test]
+fn a_stand_in_against_the_end() {
+    explore_crowd(|| {
+        let pool = with_a_stand_in();
+        joins_what_another_ends(&pool);
+        shut_down(pool);
+    });
+}
+
+/// The stand-in may be about to retire when the worker joins again.
+#[cfg(shuttle)]
+#[test]
+fn a_stand_in_that_is_needed_again() {
+    explore_crowd(|| {
+        let pool = with_a_stand_in();
+        joins_what_another_ends(&pool);
+        joins_what_another_ends(&pool);
+        shut_down(pool);
+    });
+}
+
+/// The pool is shut down while the worker joins, and the stand-in may not have been started.
+#[cfg(shuttle)]
+#[test]
+fn a_stand_in_that_a_draining_pool_needs() {
+    explore_crowd(|| {
+        let (pool, ran) = (with_a_stand_in(), Signal::new());
+        let happened = Arc::new(Event::new());
+        let (happens, runs) = (Arc::clone(&happened), ran.clone());
+        let future = pool.spawn_future(async move { happened.happened().await });
+        pool.execute(move || future.wait().unwrap());
+        pool.execute(move || {
+            happens.set();
+            runs.set();
+        });
+        shut_down(pool);
+        ran.wait();
+    });
+}
+
+/// A worker at the end of a scope, whose task starts another one, which lets it end.
+#[cfg(shuttle)]
+#[test]
+fn a_stand_in_at_the_end_of_a_scope() {
+    explore_crowd(|| {
+        let pool = with_a_stand_in();
+        let inner = pool.clone();
+        let scopes = pool.spawn(move || {
+            let happened = Event::new();
+            inner.scope(|scope| {
+                let waits = scope.spawn_future(async { happened.happened().await });
+                scope.execute(|| scope.execute(|| happened.set()));
+                waits.wait().unwrap();
+            });
+        });
+        scopes.wait().unwrap();
+        shut_down(pool);
+    });
+}

@@ -58,7 +58,7 @@ impl<K: Ord> Key<K> {
         // SAFETY: passed on from the caller; the head is the first field of the key.
         let (one, other) = unsafe { (one.cast::<Self>().as_ref(), other.cast::<Self>().as_ref()) };
         catch_unwind(AssertUnwindSafe(|| one.key.cmp(&other.key))).unwrap_or_else(|panic| {
-            wake::discard(panic);
+            wake::discard_later(panic);
             Ordering::Equal
         })
     }
@@ -66,6 +66,7 @@ impl<K: Ord> Key<K> {
     /// # Safety
     /// As [`Head::free`] says, for keys of this type.
     unsafe fn free(own: NonNull<Head>) {
+        wake::discard_kept();
         // SAFETY: passed on from the caller; made from a box of this type.
         drop(unsafe { Box::from_raw(own.cast::<Self>().as_ptr()) });
     }
@@ -109,6 +110,7 @@ impl Rank {
         if let Some(number) = number_of(&key) {
             return Self::number(number);
         }
+        wake::discard_kept();
         let head = Head { compare: Key::<K>::compare, free: Key::<K>::free };
         let key = NonNull::from(Box::leak(Box::new(Key { head, key })));
         Self { word: Word { key: key.cast() }, is_key: true, _key: PhantomData }

@@ -132,7 +132,14 @@ impl Crowd {
     }
 
     pub(super) fn keep_panic(&self, panic: Panic) {
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        let mut panic = Some(panic);
+        let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = panic.take();
+        }
+        drop(kept);
+        // A later one is dropped here: its payload is a user's value.
+        drop(panic);
     }
 }
 

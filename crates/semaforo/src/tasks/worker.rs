@@ -11,8 +11,8 @@ use super::rest::Wait;
 use super::scope;
 use super::shared::{Mode, Shared};
 use super::ticks::ticks;
-use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause, yield_now};
-use crate::wait::parker::{Parker, on_sleep};
+use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause};
+use crate::wait::parker::{Parker, Yields, on_sleep};
 
 /// One thread of a pool.
 pub(crate) struct Worker {
@@ -134,6 +134,7 @@ impl Worker {
         self.settle_departures();
         let rest = &self.shared.rest;
         let mut looks = 0;
+        let mut yields = None;
         loop {
             if self.spare && rest.has_surplus() {
                 if searching && rest.end_search() {
@@ -158,10 +159,9 @@ impl Worker {
             looks += 1;
             if (..=LOOKS).contains(&looks) {
                 (0..looks).for_each(|_| pause());
-            } else if (..=LOOKS + YIELDS).contains(&looks) {
-                yield_now();
-            } else {
+            } else if !yields.get_or_insert_with(|| Yields::at_most(YIELDS)).next() {
                 looks = 0;
+                yields = None;
                 if self.shared.has_ended() || !self.sleep() {
                     return Next::End;
                 }

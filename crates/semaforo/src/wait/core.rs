@@ -596,7 +596,7 @@ impl<P: Policy> Kernel for Core<P> {
     #[inline]
     fn finish(&self, wakes: &mut Wakes) {
         self.arm_and_wake(wakes);
-        if wakes.deferred {
+        if wakes.deferred | wakes.has_payloads {
             self.finish_more(wakes);
         }
     }

@@ -6,7 +6,7 @@ use super::core::{Core, Locked};
 use super::kernel::{Kernel, Line};
 use super::queue::{Queue, tell};
 use super::waiter::{Place, Pointer, standing};
-use super::wake::{Wake, Wakes, discard, resume};
+use super::wake::{Wake, Wakes, discard_kept, discard_later, resume};
 use crate::policy::Policy;
 use crate::primitive::MODELLED;
 
@@ -143,7 +143,8 @@ impl<P: Policy> Core<P> {
                 self.settle_heads(queue, state, given, wakes, &mut looked_at);
             }));
             let Err(panic) = round else { break };
-            discard(panic);
+            discard_later(panic);
+            wakes.has_payloads = true;
             let Some(waiter) = looked_at.take() else { break };
             // SAFETY: the lock is held, and the waiter still stands in its lane.
             unsafe {
@@ -315,13 +316,14 @@ impl<P: Policy> Core<P> {
 
     /// [`undo`](Self::undo) for the watchdog, which has other grants to look after if the policy panics
     /// over this one.
-    fn undo_caught(&self, state: &mut u64, ask: P::Ask) -> Option<P::Give> {
+    fn undo_caught(&self, state: &mut u64, ask: P::Ask, wakes: &mut Wakes) -> Option<P::Give> {
         if P::TRUST.never_panics() {
             return self.undo(state, ask);
         }
         let undone = catch_unwind(AssertUnwindSafe(|| self.undo(state, ask)));
         undone.unwrap_or_else(|panic| {
-            discard(panic);
+            discard_later(panic);
+            wakes.has_payloads = true;
             None
         })
     }
@@ -368,7 +370,7 @@ impl<P: Policy> Core<P> {
                 let place = queue.detach(waiter);
                 queue.rest(waiter, wakes);
                 let given = match place {
-                    Place::Granted => self.undo_caught(state, ask),
+                    Place::Granted => self.undo_caught(state, ask, wakes),
                     _ => None,
                 };
                 self.settle(queue, state, given, wakes);
@@ -376,15 +378,20 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch.
+    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch, and
+    /// drop the payloads of a policy's panics.
     #[cold]
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
+        if std::mem::take(&mut wakes.has_payloads) {
+            discard_kept();
+        }
         while std::mem::take(&mut wakes.deferred) {
             self.lock().change(|core, queue, state| {
                 queue.tell_deferred(wakes);
                 core.settle(queue, state, None, wakes);
             });
             self.arm_and_wake(wakes);
+            discard_kept();
         }
     }
 

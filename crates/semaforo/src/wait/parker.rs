@@ -21,6 +21,8 @@ const YIELDS: u32 = 10;
 /// yields, then short sleeps.
 pub(crate) struct Backoff {
     step: u32,
+    /// Once it yields.
+    yields: Option<Yields>,
 }
 
 impl Backoff {
@@ -30,30 +32,45 @@ impl Backoff {
     const STEPS: u32 = 12;
     /// Then it sleeps: a thread of a higher priority may yield for ever on the core that the one it
     /// waits for needs.
-    const YIELDING_STEPS: u32 = 200;
+    const MOST_YIELDS: u32 = 195;
     const NAP: Duration = Duration::from_micros(50);
     /// How often [`pause_briefly`](Self::pause_briefly) pauses.
     const BRIEF_LOOKS: u32 = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { step: 0 }
+        Self { step: 0, yields: None }
     }
 
     /// Without the shortest pauses.
     pub(crate) const fn patient() -> Self {
-        Self { step: 4 }
+        Self { step: 4, yields: None }
     }
 
     /// Waits a little, a little longer each time.
     pub(crate) fn wait(&mut self) {
-        if self.step <= Self::PAUSING_STEPS && !MODELLED {
-            (0..1 << self.step).for_each(|_| pause());
-        } else if self.step <= Self::YIELDING_STEPS || MODELLED {
+        if MODELLED {
             yield_now();
+        } else if self.step <= Self::PAUSING_STEPS {
+            (0..1 << self.step).for_each(|_| pause());
+        } else {
+            self.wait_longer(yield_now);
+        }
+        self.step = self.step.saturating_add(1);
+    }
+
+    /// Yields as long as that is worth it. Then it goes on pausing until it is
+    /// [spent](Self::is_spent), and sleeps afterwards.
+    fn wait_longer(&mut self, yield_once: impl FnOnce()) {
+        let yields = self.yields.get_or_insert_with(|| Yields::at_most(Self::MOST_YIELDS));
+        if yields.next_by(yield_once) {
+            if yields.is_over() {
+                self.step = self.step.max(Self::STEPS);
+            }
+        } else if self.step < Self::STEPS {
+            (0..1 << Self::PAUSING_STEPS).for_each(|_| pause());
         } else {
             std::thread::sleep(Self::NAP);
         }
-        self.step = self.step.saturating_add(1);
     }
 
     /// Waits for a moment, without letting other threads run. False if the moments are over: about two
@@ -122,7 +139,7 @@ constant_thread_local! {
 /// busy machine the core goes to a stranger instead, for as long as the system thinks fair: a thread
 /// that was once kept away for long sleeps at once for a while, since a sleeper is woken sooner than
 /// a thread that has yielded runs again.
-struct Yields {
+pub(crate) struct Yields {
     left: u32,
 }
 
@@ -132,17 +149,22 @@ impl Yields {
     /// How many waits go by without yields after one that took longer.
     const WAITS_BETWEEN: u32 = 64;
 
-    fn now() -> Self {
+    /// For one wait of this thread, which yields so often unless one yield takes long.
+    pub(crate) fn at_most(number: u32) -> Self {
         let busy = BUSY.with(Cell::get);
         if busy > 0 {
             BUSY.with(|waits| waits.set(busy - 1));
         }
-        Self { left: if busy > 0 { 0 } else { YIELDS } }
+        Self { left: if busy > 0 { 0 } else { number } }
     }
 
     /// Yields once more; false if that was enough.
-    fn next(&mut self) -> bool {
+    pub(crate) fn next(&mut self) -> bool {
         self.next_by(yield_now)
+    }
+
+    fn is_over(&self) -> bool {
+        self.left == 0
     }
 
     fn next_by(&mut self, yield_once: impl FnOnce()) -> bool {
@@ -250,7 +272,7 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
                 return standing;
             }
         }
-        let mut yields = Yields::now();
+        let mut yields = Yields::at_most(YIELDS);
         while yields.next() {
             let standing = waiter.standing();
             if standing != standing::WAITING {
@@ -306,7 +328,7 @@ mod tests {
 
     /// How often a wait that is never answered yields, if each yield takes so long.
     fn yields_of_a_wait(each: Duration) -> u32 {
-        let mut yields = Yields::now();
+        let mut yields = Yields::at_most(YIELDS);
         let mut number = 0;
         while yields.next_by(|| {
             let began = now();
@@ -339,5 +361,52 @@ mod tests {
     fn yields_that_take_no_time_go_on() {
         let all = |_| yields_of_a_wait(Duration::ZERO) == YIELDS;
         assert!((0..20 * Yields::WAITS_BETWEEN).any(all));
+    }
+
+    /// How often a thread looks, by a backoff whose yields take so long each, until it would queue.
+    fn looks_until_spent(each: Duration) -> (u32, u32) {
+        let mut backoff = Backoff::new();
+        let (mut looks, mut yields) = (0, 0);
+        while !backoff.is_spent() {
+            if backoff.step <= Backoff::PAUSING_STEPS {
+                backoff.wait();
+            } else {
+                backoff.wait_longer(|| {
+                    yields += 1;
+                    let began = now();
+                    while began.elapsed() < each {}
+                });
+                backoff.step += 1;
+            }
+            looks += 1;
+        }
+        (looks, yields)
+    }
+
+    /// A thread that tries before it queues, or that waits for a lock inside of an object, does not give
+    /// its core to a stranger again and again either.
+    #[test]
+    fn a_backoff_stops_yielding_on_a_busy_machine() {
+        let long = 2 * Yields::LONGEST;
+        assert_eq!(looks_until_spent(long), (Backoff::PAUSING_STEPS + 2, 1), "spent at once");
+        for _ in 0..Yields::WAITS_BETWEEN {
+            assert_eq!(looks_until_spent(long), (Backoff::STEPS, 0), "pauses only");
+        }
+        assert_eq!(looks_until_spent(long).1, 1);
+    }
+
+    /// Whatever yields are worth, a backoff comes to sleep: a thread of a higher priority would keep the
+    /// one that it waits for from its core for ever.
+    #[test]
+    fn a_backoff_sleeps_in_the_end() {
+        let mut backoff = Backoff::new();
+        let mut yields = 0;
+        let slept = (0..10 * Backoff::MOST_YIELDS).any(|_| {
+            let (before, began) = (yields, now());
+            backoff.wait_longer(|| yields += 1);
+            backoff.step += 1;
+            yields == before && began.elapsed() >= Backoff::NAP
+        });
+        assert!(slept && yields <= Backoff::MOST_YIELDS);
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -26,6 +26,8 @@ pub(crate) struct Wakes {
     threads: u32,
     /// Somebody was answered but found no room here: collect again after waking these.
     pub(crate) deferred: bool,
+    /// A panic's payload is [kept](discard_later) until the lock is released.
+    pub(crate) has_payloads: bool,
     /// The watchdog is to be armed.
     pub(crate) arm: bool,
     panic: Option<Panic>,
@@ -45,6 +47,7 @@ impl Wakes {
             len: 0,
             threads: 0,
             deferred: false,
+            has_payloads: false,
             arm: false,
             panic: None,
             wakers: [const { MaybeUninit::uninit() }; BATCH],
@@ -299,6 +302,28 @@ pub(crate) fn resume(panic: Panic) {
 pub(crate) fn discard(panic: Panic) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(again);
+    }
+}
+
+constant_thread_local! {
+    /// Payloads to be dropped once this thread holds no lock. A thread that ends leaks them.
+    static KEPT: RefCell<Vec<ManuallyDrop<Panic>>> = RefCell::new(Vec::new());
+}
+
+/// [`discard`], for a caller that holds a lock: a payload's `drop` is a user's code, which may want the
+/// same lock. Whoever has released it calls [`discard_kept`].
+#[cold]
+pub(crate) fn discard_later(panic: Panic) {
+    let panic = ManuallyDrop::new(panic);
+    // A thread that is ending has lost its storage: then it is leaked.
+    let _ = KEPT.try_with(|kept| kept.borrow_mut().push(panic));
+}
+
+/// Drops what [`discard_later`] has kept. No lock may be held.
+#[cold]
+pub(crate) fn discard_kept() {
+    while let Ok(Some(panic)) = KEPT.try_with(|kept| kept.borrow_mut().pop()) {
+        discard(ManuallyDrop::into_inner(panic));
     }
 }
 

@@ -318,6 +318,37 @@ fn locks() {
                     || (lock.is_locked(), lock.waiters(), condition.waiters()) == (false, 0, 0);
                 Transition::new(vec![request], signal, settled)
             }),
+            ("a broadcast", || {
+                let (lock, condition) = (leaked(Mutex::new(())), leaked(Condition::new()));
+                let request = waiting(condition.wait(lock.lock().wait()));
+                let broadcast = || {
+                    let guard = lock.lock().wait();
+                    condition.broadcast(&guard);
+                };
+                let settled =
+                    || (lock.is_locked(), lock.waiters(), condition.waiters()) == (false, 0, 0);
+                Transition::new(vec![request], broadcast, settled)
+            }),
+            ("a signal and leave", || {
+                let (lock, condition) = (leaked(Mutex::new(())), leaked(Condition::new()));
+                let request = waiting(condition.wait(lock.lock().wait()));
+                let signal = || _ = condition.signal_and_leave(lock.lock().wait());
+                let settled =
+                    || (lock.is_locked(), lock.waiters(), condition.waiters()) == (false, 0, 0);
+                Transition::new(vec![request], signal, settled)
+            }),
+            ("a signal that is passed on", || {
+                let (lock, condition) = (leaked(Mutex::new(())), leaked(Condition::new()));
+                let first = Step::queued(condition.wait(lock.lock().wait()));
+                let request = waiting(condition.wait(lock.lock().wait()));
+                let pass_on = || {
+                    condition.signal(&lock.lock().wait());
+                    drop(first);
+                };
+                let settled =
+                    || (lock.is_locked(), lock.waiters(), condition.waiters()) == (false, 0, 0);
+                Transition::new(vec![request], pass_on, settled)
+            }),
             ("an urgent signal", || {
                 let (lock, condition) = (leaked(Mutex::new(())), leaked(Condition::new()));
                 let request = waiting(condition.wait(lock.lock().wait()));
@@ -358,6 +389,26 @@ fn events_and_meetings() {
                 let promise = leaked(Promise::<u32, ()>::new());
                 let settled = || promise.is_done() && promise.waiters() == 0;
                 Transition::new(four(|| promise.get()), || _ = promise.set(1), settled)
+            }),
+            ("a promise that fails", || {
+                let promise = leaked(Promise::<u32, ()>::new());
+                let settled = || promise.is_done() && promise.waiters() == 0;
+                Transition::new(four(|| promise.get()), || _ = promise.fail(()), settled)
+            }),
+            ("a promise that is cancelled", || {
+                let promise = leaked(Promise::<u32, ()>::new());
+                let settled = || promise.is_done() && promise.waiters() == 0;
+                Transition::new(four(|| promise.get()), || _ = promise.cancel(), settled)
+            }),
+            ("a barrier that is reset", || {
+                let barrier = leaked(Barrier::new(6));
+                let settled = || (barrier.arrived(), barrier.waiters()) == (0, 0);
+                Transition::new(four(|| barrier.arrive()), || barrier.reset(), settled)
+            }),
+            ("a phaser that ends", || {
+                let phaser = leaked(Phaser::new(1));
+                let settled = || phaser.is_terminated() && phaser.waiters() == 0;
+                Transition::new(four(|| phaser.advanced(0)), || _ = phaser.terminate(), settled)
             }),
             ("the last party of a barrier", || {
                 let barrier = leaked(Barrier::new(5));
@@ -406,6 +457,25 @@ fn queues() {
                 (0..4).for_each(|item| queue.try_put(item).unwrap());
                 let settled = || queue.waiters() == 0;
                 Transition::new(four(|| queue.put(7)), || _ = queue.drain(), settled)
+            }),
+            ("an item for one that waits at two queues", || {
+                let queues = leaked([BlockingQueue::bounded(4), BlockingQueue::bounded(4)]);
+                let settled =
+                    || queues.iter().all(|queue| (queue.len(), queue.waiters()) == (0, 0));
+                let taker = waiting(BlockingQueue::take_any([&queues[0], &queues[1]]));
+                Transition::new(vec![taker], || queues[1].try_put(1).unwrap(), settled)
+            }),
+            ("room for those who wait at two queues", || {
+                let queues = leaked([BlockingQueue::bounded(4), BlockingQueue::bounded(4)]);
+                queues.iter().for_each(|queue| assert_eq!(queue.extend_from(0..4), 4));
+                // Each has put its item once.
+                let settled = || {
+                    let items = queues.iter().flat_map(BlockingQueue::drain);
+                    items.filter(|item| *item == 7).count() == 4
+                        && queues.iter().all(|queue| queue.waiters() == 0)
+                };
+                let putters = four(|| BlockingQueue::put_any([&queues[0], &queues[1]], 7));
+                Transition::new(putters, || _ = queues[0].drain(), settled)
             }),
             ("items that are taken", || {
                 let queue = leaked(TransferQueue::new());

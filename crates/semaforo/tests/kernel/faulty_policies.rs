@@ -2,6 +2,7 @@
 //! memory errors, and nobody else is hurt.
 
 use std::convert::Infallible;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ mod hook {
     pub(crate) const EXPEL: usize = 9;
     /// Besides one of them: with a payload that panics when it is dropped.
     pub(crate) const EXPLODES: usize = 1 << 8;
+    /// Besides one of them: with a payload that uses the object when it is dropped.
+    pub(crate) const VISITS: usize = 1 << 9;
 }
 
 /// Whom the hook is about.
@@ -50,6 +53,9 @@ impl Hooked {
         let armed = self.panics_in.load(Ordering::SeqCst);
         if name == BAD && armed == hook | hook::EXPLODES {
             std::panic::panic_any(Bomb(3));
+        }
+        if name == BAD && armed == hook | hook::VISITS {
+            std::panic::panic_any(Visits);
         }
         assert!(armed != hook || name != BAD, "the policy panicked");
     }
@@ -341,6 +347,51 @@ fn a_policy_whose_payloads_panic_hurts_nobody_else() {
         object.release(()).unwrap();
         eventually("the watchdog goes on", || next.wakes() == 1);
         drop(bad);
+    });
+}
+
+/// The object that a payload of [`hook::VISITS`] uses when it is dropped, and how many were.
+static VISITED: OnceLock<&'static Synchronizer<Hooked>> = OnceLock::new();
+static VISITS: AtomicUsize = AtomicUsize::new(0);
+
+struct Visits;
+
+impl Drop for Visits {
+    fn drop(&mut self) {
+        let waiters = VISITED.get().map_or(0, |object| object.waiters());
+        assert!(waiters <= 2);
+        VISITS.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// What a policy has panicked with is dropped when the object is not locked: its `drop` may use it.
+#[test]
+fn payloads_may_use_the_object() {
+    in_its_own_process(|| {
+        let object = *VISITED.get_or_init(|| hooked(0));
+        let mut bad = Step::queued(object.acquire(BAD));
+        let mut good = Step::queued(object.acquire(1));
+        object.policy().arm(hook::ACQUIRE | hook::VISITS);
+        let release = Waiter::on_a_thread(|| _ = object.release(()).unwrap());
+        eventually("the release returns", || release.is_done());
+        assert_eq!((VISITS.load(Ordering::SeqCst), bad.wakes(), good.wakes()), (1, 1, 1));
+        panic_of(|| drop(bad.poll()));
+        drop(good.expect_ready());
+        assert_eq!((object.state(), object.waiters()), (1, 0));
+
+        // In a tick.
+        object.policy().arm(hook::NONE);
+        object.set_patience(Duration::from_millis(4));
+        let held = object.acquire(1).wait();
+        let unpolled = Step::queued(object.acquire(BAD));
+        let next = Step::queued(object.acquire(2));
+        drop(held);
+        object.policy().arm(hook::UNDO | hook::VISITS);
+        eventually("the payload is dropped", || VISITS.load(Ordering::SeqCst) > 1);
+        object.policy().arm(hook::NONE);
+        object.release(()).unwrap();
+        eventually("the watchdog goes on", || next.wakes() == 1);
+        drop(unpolled);
     });
 }
 

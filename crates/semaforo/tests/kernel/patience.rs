@@ -39,21 +39,21 @@ struct Unclaimed {
 }
 
 /// The grant is passed on not before half the patience, however busy the machine is, and before a limit
-/// of twice the patience that the same timer looks after. Only an upper bound can be missed because the
-/// machine is busy, and is not missed each time.
+/// a little longer than the patience that the same timer looks after. Only an upper bound can be missed
+/// because the machine is busy, and is not missed each time.
 fn expect_patience(unclaimed: impl Fn() -> Unclaimed) {
     let in_time = |_| {
         let idle = Semaphore::new(0);
         let limit = Woken::default();
         let unclaimed = unclaimed();
-        let mut waits = Step::new(idle.acquire(1).timeout(2 * PATIENCE));
+        let mut waits = Step::new(idle.acquire(1).timeout(PATIENCE + PATIENCE / 4));
         assert!(waits.poll_with(&limit.waker()).is_pending());
         let passed_on = unclaimed.follower.when("the grant is passed on");
         let kept = passed_on.duration_since(unclaimed.granted);
         assert!(kept >= PATIENCE / 2, "passed on after {kept:?}");
         passed_on < limit.when("the limit passes")
     };
-    assert!((0..ATTEMPTS).any(in_time), "passed on after twice the patience, {ATTEMPTS} times");
+    assert!((0..ATTEMPTS).any(in_time), "passed on after more than the patience, {ATTEMPTS} times");
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn every_function<P: Policy>(policy: P, asks: &[P::Ask], gives: &[P::Give]) {
             policy.overtakes(state, *ask);
             policy.lane(*ask);
             policy.undo(*ask);
+            policy.give_up(state, *ask);
         }
         for give in gives {
             let _ = policy.release(state, *give);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::support::{
-    Line, Random, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, patient,
+    Line, Random, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, patient,
 };
 use semaforo::{BlockingQueue, CancelSource, TryPutError, TryTakeError, WaitError};
 
@@ -197,7 +197,7 @@ fn items_that_were_passed_on_keep_their_order() {
     let unpolled: Vec<_> = (0..3).map(|_| Step::queued(queue.take())).collect();
     let heirs: Vec<_> = (0..3).map(|_| Step::queued(queue.take())).collect();
     (0..3).for_each(|item| queue.try_put(item).unwrap());
-    crate::support::eventually("all are passed on", || heirs.iter().all(|heir| heir.wakes() == 1));
+    eventually("all are passed on", || heirs.iter().all(|heir| heir.wakes() == 1));
     drop((heirs, unpolled));
     assert_eq!(queue.drain(), [0, 1, 2]);
 }
@@ -341,4 +341,38 @@ fn priorities_whose_order_panics_count_as_equal() {
     let queue = BlockingQueue::builder().by_priority(|_: &u32| Unordered).build();
     assert_eq!(queue.extend_from(0..9), 9);
     assert_eq!(queue.drain(), (0..9).collect::<Vec<_>>());
+}
+
+/// What an order panics with is dropped when the queue is not locked: its `drop` may use it.
+#[test]
+fn payloads_of_an_order_may_use_the_queue() {
+    static QUEUE: OnceLock<BlockingQueue<u32>> = OnceLock::new();
+    static LOOKS: AtomicUsize = AtomicUsize::new(0);
+    struct Looks;
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            LOOKS.fetch_add(QUEUE.get().map_or(0, BlockingQueue::len), SeqCst);
+        }
+    }
+    #[derive(PartialEq, Eq)]
+    struct Unordered;
+    impl PartialOrd for Unordered {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+    impl Ord for Unordered {
+        fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+            std::panic::panic_any(Looks)
+        }
+    }
+    let queue =
+        QUEUE.get_or_init(|| BlockingQueue::builder().by_priority(|_: &u32| Unordered).build());
+    let thread = Waiter::on_a_thread(|| {
+        assert_eq!(queue.extend_from(0..9), 9);
+        assert_eq!(queue.drain(), (0..9).collect::<Vec<_>>());
+    });
+    eventually("every put and take returns", || thread.is_done());
+    thread.join();
+    assert!(LOOKS.load(SeqCst) > 0);
 }

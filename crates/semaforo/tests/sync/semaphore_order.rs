@@ -143,6 +143,8 @@ fn a_follower_is_served_when_an_abandoned_head_times_out() {
     let mut follower = Step::queued(semaphore.acquire(1));
     eventually("the head times out", || semaphore.waiters() == 0);
     assert_eq!(semaphore.available(), 8);
+    // The timer's thread wakes after it has changed the state.
+    eventually("the head is woken", || head.wakes() == 1);
     drop(follower.expect_ready().unwrap());
     assert_eq!(head.expect_ready().unwrap_err(), WaitError::TimedOut);
     assert_eq!(head.wakes(), 1);

@@ -11,6 +11,7 @@ use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
 use crate::query::production::{Consuming, Production};
 use crate::query::settings::{Merge, Query};
+use crate::wait::parker::Backoff;
 
 impl<P: Pipeline, L: Limits> Query<P, L> {
     /// Calls a function with every item, on the calling thread, while other threads make those that
@@ -261,12 +262,13 @@ impl<P: Pipeline<Source: 'static>, L: Limits> IntoIter<P, L> {
             return None;
         };
         shared.stop();
+        let mut backoff = Backoff::new();
         loop {
             match Arc::try_unwrap(shared) {
                 Ok(production) => return Some(production),
                 Err(still) => shared = still,
             }
-            std::thread::yield_now();
+            backoff.wait();
         }
     }
 }
