@@ -13,8 +13,9 @@ use std::time::Duration;
 use semaforo::query::prelude::*;
 use semaforo::tasks::{CurrentThread, Pool, Shutdown, Spawn, when_all};
 use semaforo::{
-    Barrier, BlockingQueue, CancelSource, Condition, Exchanger, Mutex, Phaser, Promise,
-    ReentrantLock, RwLock, Semaphore, SynchronousQueue, TransferQueue, WaitError,
+    Barrier, BlockingQueue, CancelSource, Condition, Event, Exchanger, Mutex, MutexGuard, OwnerKey,
+    Phaser, Promise, ReentrantCondition, ReentrantLock, RwLock, Semaphore, SynchronousQueue,
+    TransferQueue, WaitError,
 };
 use support::{LONG, Step, eventually};
 
@@ -119,6 +120,13 @@ fn a_queue_of_references_that_is_leaked() {
         let synchronous: SynchronousQueue<&String> = SynchronousQueue::new();
         forget(Step::queued(synchronous.put(&text).cancel_on(&stop.token()).timeout(SOON)));
         forget(synchronous);
+
+        let either: [BlockingQueue<&String>; 2] = [(); 2].map(|()| BlockingQueue::bounded(1));
+        either.iter().for_each(|queue| queue.try_put(&text).unwrap());
+        let ends = [&either[0], &either[1]];
+        forget(Step::queued(BlockingQueue::put_any(ends, &text).cancel_on(&stop.token())));
+        forget(Step::queued(BlockingQueue::put_any(ends, &text).timeout(SOON)));
+        forget(either);
 
         let exchanger: Exchanger<&String> = Exchanger::new();
         forget(Step::queued(exchanger.exchange(&text).cancel_on(&stop.token())));
@@ -311,6 +319,88 @@ fn pools() {
     let here = CurrentThread::new();
     let handle = here.spawn(|| Box::new(7));
     assert_eq!(*here.run_until(handle).unwrap(), 7);
+}
+
+/// One request in several queues, which one of them serves.
+#[test]
+fn one_of_several_queues() {
+    let queues = [(); 2].map(|()| BlockingQueue::bounded(1));
+    let ends = [&queues[0], &queues[1]];
+    let mut taker = Step::queued(BlockingQueue::take_any(ends));
+    drop(Step::queued(BlockingQueue::take_any(ends)));
+    queues[1].try_put(String::from("a")).unwrap();
+    assert_eq!(taker.expect_ready().unwrap(), (1, String::from("a")));
+    queues.iter().for_each(|queue| queue.try_put(String::from("b")).unwrap());
+    let mut putter = Step::queued(BlockingQueue::put_any(ends, String::from("c")));
+    let stop = CancelSource::new();
+    let request = BlockingQueue::put_any(ends, String::from("d")).cancel_on(&stop.token());
+    let mut cancelled = Step::queued(request);
+    stop.cancel();
+    assert!(cancelled.expect_ready().is_err());
+    assert_eq!(queues[0].try_take().unwrap(), "b");
+    assert_eq!(putter.expect_ready().unwrap(), 0);
+    assert_eq!(queues[0].try_take().unwrap(), "c");
+}
+
+/// Priorities that lie in boxes, and guards of a part of a value.
+#[test]
+fn keys_and_parts() {
+    let queue = BlockingQueue::builder().capacity(2).by_priority(String::clone).build();
+    queue.try_put(String::from("b")).unwrap();
+    queue.try_put(String::from("a")).unwrap();
+    let mut waits = Step::queued(queue.put(String::from("0")));
+    drop(Step::queued(queue.put(String::from("1"))));
+    assert_eq!(queue.try_take().unwrap(), "a");
+    waits.expect_ready().unwrap();
+    assert_eq!(queue.drain(), ["0", "b"]);
+
+    let lock = Arc::new(Mutex::new((String::from("x"), 1)));
+    let part = MutexGuard::map(lock.lock().wait(), |pair| &mut pair.0);
+    let mut next = Step::queued(lock.lock_owned());
+    assert_eq!(*part, "x");
+    drop(part);
+    assert_eq!(next.expect_ready().1, 1);
+}
+
+/// An owner's other holds, and what becomes of them while it waits.
+#[test]
+fn holds_of_an_owner_that_waits() {
+    let (lock, condition) = (ReentrantLock::new(()), ReentrantCondition::new());
+    let key = OwnerKey::new();
+    let outer = lock.lock_as(&key).wait().unwrap();
+    let mut waits = Step::queued(condition.wait(lock.lock_as(&key).wait().unwrap()));
+    drop(outer);
+    let other = lock.lock_as(&OwnerKey::new()).wait().unwrap();
+    assert!(condition.signal_and_leave(other));
+    drop(waits.expect_ready());
+    assert_eq!((lock.holds(), lock.waiters()), (0, 0));
+}
+
+/// Tasks that a token ends, and futures that borrow.
+#[test]
+fn tasks_with_tokens_and_scoped_futures() {
+    let pool = Pool::builder().threads(1).build().unwrap();
+    let stop = CancelSource::new();
+    let never = Arc::new(Event::new());
+    let waits = Arc::clone(&never);
+    let future = pool.at(0).cancel_on(&stop.token()).spawn_future(async move {
+        waits.happened().await;
+    });
+    eventually("the future is suspended", || never.waiters() == 1);
+    stop.cancel();
+    assert!(future.wait().is_err());
+    assert_eq!((never.waiters(), Arc::strong_count(&never)), (0, 1));
+    let (text, event) = (String::from("borrowed"), Event::new());
+    let length = pool.scope(|scope| {
+        let length = scope.spawn_future(async {
+            event.happened().await;
+            text.len()
+        });
+        scope.execute(|| event.set());
+        length.wait().unwrap()
+    });
+    assert_eq!(length, text.len());
+    pool.shutdown(Shutdown::Drain).wait();
 }
 
 #[test]

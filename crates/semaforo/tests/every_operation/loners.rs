@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use semaforo::tasks::{Handle, Mode, Pool, Shutdown};
 use semaforo::{
     Barrier, BlockingQueue, CancelSource, CancelToken, Condition, Exchanger, Interrupted, Mutex,
-    OwnerKey, Phaser, ReentrantCondition, ReentrantLock,
+    OwnerKey, Phaser, ReentrantCondition, ReentrantLock, RwLock, WriteCondition,
 };
 
 use crate::subjects::{Ended, Failure, ended};
@@ -222,4 +222,40 @@ loner! {
     ask: |queue| queue.take_batch(2, Duration::ZERO);
     provide: |queue| queue.try_put(1).unwrap();
     waiters: |queue| Some(queue.waiters());
+}
+
+loner! {
+    TakeAny: [BlockingQueue<u32>; 2], there before: true;
+    new: [BlockingQueue::bounded(1), BlockingQueue::bounded(1)];
+    ask: |queues| BlockingQueue::take_any([&queues[0], &queues[1]]);
+    provide: |queues| queues[1].try_put(1).unwrap();
+    waiters: |queues| Some(queues[0].waiters());
+}
+
+loner! {
+    PutAny: [BlockingQueue<u32>; 2], there before: true;
+    new: {
+        let queues = [BlockingQueue::bounded(1), BlockingQueue::bounded(1)];
+        queues.iter().for_each(|queue| queue.try_put(1).unwrap());
+        queues
+    };
+    ask: |queues| BlockingQueue::put_any([&queues[0], &queues[1]], 7);
+    provide: |queues| _ = queues[1].try_take().unwrap();
+    waiters: |queues| Some(queues[0].waiters());
+}
+
+loner! {
+    WaitToWrite: (RwLock<()>, WriteCondition), there before: false;
+    new: (RwLock::new(()), WriteCondition::new());
+    ask: |own| own.1.wait(own.0.write().wait());
+    provide: |(lock, condition)| _ = condition.signal(&lock.write().wait());
+    waiters: |(_, condition)| Some(condition.waiters());
+}
+
+loner! {
+    WaitByPriority: (Mutex<()>, Condition), there before: false;
+    new: (Mutex::new(()), Condition::new());
+    ask: |own| own.1.wait_by(own.0.lock().wait(), 3);
+    provide: |(lock, condition)| _ = condition.signal(&lock.lock().wait());
+    waiters: |(_, condition)| Some(condition.waiters());
 }

@@ -113,4 +113,8 @@ every_case_alone_for! {
     handle_finished: Finished,
     pool_shutdown: Leave,
     take_batch: TakeBatch,
+    take_any: TakeAny,
+    put_any: PutAny,
+    write_condition_wait: WaitToWrite,
+    condition_wait_by: WaitByPriority,
 }
