@@ -12,6 +12,7 @@ use crate::wait::limits::{Unlimited, WaitError};
 use crate::wait::operation::{AskOf, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
 use crate::wait::room::{AWAY, Beside, Note, Outcome, Room};
+use crate::wait::self_wait::Place;
 use crate::wait::waiter::standing;
 use crate::wait::wake::{Wakes, resume};
 
@@ -103,6 +104,7 @@ pub(crate) mod guard {
     use crate::policy::Policy;
     use crate::sync::ledger::Departure;
     use crate::synchronizer::Synchronizer;
+    use crate::wait::self_wait::Record;
 
     /// What a condition needs to know of a guard.
     pub trait LockGuard: Deref + Sized {
@@ -123,6 +125,11 @@ pub(crate) mod guard {
         /// Its owner is going to wait with it.
         fn leaving(&self) -> Self::Leaving;
 
+        /// Which thread has taken the lock, if that is recorded.
+        fn record(&self) -> Option<&Record> {
+            None
+        }
+
         /// Its owner has the lock again, once; it has given so much away, in the wait of this
         /// number.
         fn come_back(&self, wait: u64, holds: u32) {
@@ -138,6 +145,13 @@ pub(crate) mod guard {
 /// If the guard's hold is away, although its owner may have the lock again through another.
 pub(super) fn assert_here<G: LockGuard>(guard: &G) {
     assert!(!guard.is_away(), "{AWAY}");
+}
+
+/// The lock is going to be given to others.
+fn given_away<G: LockGuard>(guard: &G) {
+    if let Some(record) = guard.record() {
+        record.clear();
+    }
 }
 
 /// The guard of a wait on a [`Condition`] that was ended by its limits. The lock is held.
@@ -351,6 +365,7 @@ impl<P: Policy> Condition<P> {
     pub fn signal_and_leave<G: LockGuard<Policy = P>>(&self, guard: G) -> bool {
         let Some(room) = self.existing_room(&guard) else { return false };
         assert_here(&guard);
+        given_away(&guard);
         let mut wakes = Wakes::new();
         let left = room.signal_and_leave(guard.ask(), &mut wakes);
         if left == Some(true) {
@@ -426,11 +441,18 @@ impl<G: LockGuard> sealed::Operation for WaitFor<G> {
     type Beside = Beside<G::Leaving>;
 
     fn attempt(&self, _: &mut AskOf<Self>) -> Attempt {
+        given_away(&self.guard);
         Attempt::Unknown
     }
 
     fn line(&self) -> &Room<G::Policy> {
         &self.room
+    }
+
+    fn locked_at(&self, at: Place) {
+        if let Some(record) = self.guard.record() {
+            record.note(at);
+        }
     }
 }
 

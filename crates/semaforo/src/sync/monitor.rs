@@ -139,6 +139,9 @@ macro_rules! own_condition {
 ///
 /// More conditions than its own are [`Condition`]s, used with the same guard.
 ///
+/// Whoever is inside and enters again waits for itself, and a build with debug assertions tells, as
+/// described at [`Mutex`](crate::Mutex#locking-twice); a [`ReentrantMonitor`] lets its owner in.
+///
 /// ```
 /// use semaforo::Monitor;
 ///
@@ -170,7 +173,7 @@ impl<T> Monitor<T> {
     constant_unless_modelled! {
         /// A monitor around this value, with nobody inside.
         pub const fn new(value: T) -> Self {
-            Self { changed: Condition::new(), lock: Mutex::new(value) }
+            Self { changed: Condition::new(), lock: Mutex::of_monitor(value) }
         }
     }
 
@@ -192,6 +195,7 @@ impl<T: ?Sized> Monitor<T> {
 
     /// Enters now, or not at all. Fails while others wait.
     #[must_use = "the monitor is left when the guard is dropped"]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
         self.lock.try_lock()
     }

@@ -13,6 +13,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
+use crate::wait::self_wait::{Place, Record};
 
 /// A lock around a value: strictly first come first served.
 ///
@@ -37,9 +38,11 @@ use crate::wait::request::Request;
 /// a bounded request times out or can be cancelled. [`ReentrantLock`](crate::ReentrantLock) is for
 /// that.
 ///
-/// No build detects it, not even one for debugging. Guards can be sent, which is what lets a task
-/// hold one across an `.await`; so a lock knows to whom it was granted, and not who has the guard
-/// now. This program locks twice on one thread, and is right:
+/// In a build with debug assertions, a thread that has waited for a second without a limit, for a
+/// lock that it was the last to take, says so on stderr, with both places in the source. It is a
+/// report and no panic: guards can be sent, which is what lets a task hold one across an `.await`; so
+/// a lock knows by which thread it was taken, and not who has the guard now. (Of tasks it does not even
+/// know that.) This program locks twice on one thread, and is right:
 ///
 /// ```
 /// use semaforo::Mutex;
@@ -53,14 +56,15 @@ use crate::wait::request::Request;
 /// ```
 ///
 /// (Where locks do detect it, their guards stay on their thread, as the standard library's do and
-/// those of a `ReentrantLock` that a thread owns.) To find the place, bound the request while you
-/// look: `lock().timeout(limit).wait().unwrap()` panics there.
+/// those of a `ReentrantLock` that a thread owns.) To find such a place among tasks, bound the request
+/// while you look: `lock().timeout(limit).await.unwrap()` panics there.
 #[doc(alias = "AsyncMutex")]
 #[doc(alias = "pthread_mutex_t")]
 #[doc(alias = "NSLock")]
 #[doc(alias = "lock_guard")]
 pub struct Mutex<T: ?Sized> {
     synchronizer: Synchronizer<Exclusive>,
+    record: Record,
     value: UnsafeCell<T>,
 }
 
@@ -73,7 +77,7 @@ impl<T> Mutex<T> {
     constant_unless_modelled! {
         /// An unlocked lock around this value.
         pub const fn new(value: T) -> Self {
-            Self::with_state(value, Exclusive::initial(false))
+            Self::of_kind("Mutex", value, Exclusive::initial(false))
         }
     }
 
@@ -81,13 +85,24 @@ impl<T> Mutex<T> {
         /// A lock in barging mode: a newcomer may overtake those who wait, as described for
         /// [`Semaphore::barging`](crate::Semaphore::barging).
         pub const fn barging(value: T) -> Self {
-            Self::with_state(value, Exclusive::initial(true))
+            Self::of_kind("Mutex", value, Exclusive::initial(true))
         }
     }
 
     constant_unless_modelled! {
-        const fn with_state(value: T, state: u64) -> Self {
-            Self { synchronizer: Synchronizer::new(Exclusive, state), value: UnsafeCell::new(value) }
+        /// The lock of a monitor around this value.
+        pub(super) const fn of_monitor(value: T) -> Self {
+            Self::of_kind("Monitor", value, Exclusive::initial(false))
+        }
+    }
+
+    constant_unless_modelled! {
+        const fn of_kind(kind: &'static str, value: T, state: u64) -> Self {
+            Self {
+                synchronizer: Synchronizer::new(Exclusive, state),
+                record: Record::new(kind),
+                value: UnsafeCell::new(value),
+            }
         }
     }
 
@@ -117,14 +132,25 @@ impl<T: ?Sized> Mutex<T> {
     #[must_use = "the lock is released when the guard is dropped"]
     #[doc(alias = "tryLock")]
     #[doc(alias = "TryEnter")]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.synchronizer.acquire_or_not(()).then(|| Guard::of(self))
+        self.acquire_at(Place::here()).then(|| Guard::of(self))
     }
 
     /// [`try_lock`](Self::try_lock), for a guard that can go anywhere.
     #[must_use = "the lock is released when the guard is dropped"]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_owned(self: &Arc<Self>) -> Option<OwnedMutexGuard<T>> {
-        self.synchronizer.acquire_or_not(()).then(|| Guard::of(Arc::clone(self)))
+        self.acquire_at(Place::here()).then(|| Guard::of(Arc::clone(self)))
+    }
+
+    #[inline]
+    fn acquire_at(&self, at: Place) -> bool {
+        let acquired = self.synchronizer.acquire_or_not(());
+        if acquired {
+            self.record.note(at);
+        }
+        acquired
     }
 
     /// The value, without locking: nobody else can have it.
@@ -193,6 +219,16 @@ impl<H: Handle<Target = Mutex<ContentOf<H>>>> Asking for Lock<H> {
     fn granted(self, (): ()) -> Guard<H> {
         Guard::of(self.0)
     }
+
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        Some(&self.0.record)
+    }
+
+    #[inline]
+    fn locked_at(&self, at: Place) {
+        self.0.record.note(at);
+    }
 }
 
 /// The value of a borrowed [`Mutex`], unlocked when dropped.
@@ -234,6 +270,10 @@ impl<H: Handle<Target = Mutex<ContentOf<H>>>> guard::LockGuard for Guard<H> {
 
     fn leaving(&self) {}
 
+    fn record(&self) -> Option<&Record> {
+        Some(&self.mutex.record)
+    }
+
     fn forget(self, _: u64, _: u32) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard is never used again.
@@ -262,6 +302,7 @@ impl<H: Handle<Target = Mutex<ContentOf<H>>>> DerefMut for Guard<H> {
 impl<H: Handle<Target = Mutex<ContentOf<H>>>> Drop for Guard<H> {
     #[inline]
     fn drop(&mut self) {
+        self.mutex.record.clear();
         // What is held can be given back.
         let _ = self.mutex.synchronizer.release(());
     }

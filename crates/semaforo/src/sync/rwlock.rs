@@ -13,6 +13,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
+use crate::wait::self_wait::{Place, Record};
 
 /// A reader-writer lock around a value, in Hoare's order.
 ///
@@ -36,9 +37,9 @@ use crate::wait::request::Request;
 /// A reader that wants to write must not wait for it while it reads: two such readers would wait
 /// for each other. [`try_upgrade`](ReadGuard::try_upgrade) converts a sole reader, or tells. A
 /// writer that asks again while it has the guard waits for itself, and so does a reader if a writer
-/// has come in between; no build detects that, for the reason given at
-/// [`Mutex`](crate::Mutex#locking-twice). [`ReentrantRwLock`](crate::ReentrantRwLock) lets its
-/// owner in again.
+/// has come in between. Of a thread that took the lock to write, and waits for it, a build with debug
+/// assertions tells, as described at [`Mutex`](crate::Mutex#locking-twice); readers are not known.
+/// [`ReentrantRwLock`](crate::ReentrantRwLock) lets its owner in again.
 #[doc(alias = "ReaderWriterLockSlim")]
 #[doc(alias = "ReadWriteLock")]
 #[doc(alias = "StampedLock")]
@@ -46,6 +47,8 @@ use crate::wait::request::Request;
 #[doc(alias = "pthread_rwlock_t")]
 pub struct RwLock<T: ?Sized> {
     synchronizer: Synchronizer<ReadWrite>,
+    /// Of the writer.
+    record: Record,
     value: UnsafeCell<T>,
 }
 
@@ -72,7 +75,11 @@ impl<T> RwLock<T> {
 
     constant_unless_modelled! {
         const fn with_state(value: T, state: u64) -> Self {
-            Self { synchronizer: Synchronizer::new(ReadWrite, state), value: UnsafeCell::new(value) }
+            Self {
+                synchronizer: Synchronizer::new(ReadWrite, state),
+                record: Record::new("RwLock"),
+                value: UnsafeCell::new(value),
+            }
         }
     }
 
@@ -122,8 +129,9 @@ impl<T: ?Sized> RwLock<T> {
     /// Writes now, or not at all. Fails while others wait, unless barging.
     #[inline]
     #[must_use = "the lock is released when the guard is dropped"]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.synchronizer.acquire_or_not(Access::Write).then(|| WriteGuard::of(self))
+        self.acquire_at(Place::here()).then(|| WriteGuard::of(self))
     }
 
     /// [`try_read`](Self::try_read), for a guard that can go anywhere.
@@ -135,9 +143,18 @@ impl<T: ?Sized> RwLock<T> {
 
     /// [`try_write`](Self::try_write), for a guard that can go anywhere.
     #[must_use = "the lock is released when the guard is dropped"]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_write_owned(self: &Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        let granted = self.synchronizer.acquire_or_not(Access::Write);
-        granted.then(|| WriteGuard::of(Arc::clone(self)))
+        self.acquire_at(Place::here()).then(|| WriteGuard::of(Arc::clone(self)))
+    }
+
+    #[inline]
+    fn acquire_at(&self, at: Place) -> bool {
+        let acquired = self.synchronizer.acquire_or_not(Access::Write);
+        if acquired {
+            self.record.note(at);
+        }
+        acquired
     }
 
     /// The value, without locking: nobody else can have it.
@@ -224,6 +241,11 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Read<H> {
     fn granted(self, _: Access) -> ReadGuard<H> {
         ReadGuard::of(self.0)
     }
+
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        Some(&self.0.record)
+    }
 }
 
 impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Write<H> {
@@ -238,6 +260,16 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Write<H> {
     #[inline]
     fn granted(self, _: Access) -> WriteGuard<H> {
         WriteGuard::of(self.0)
+    }
+
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        Some(&self.0.record)
+    }
+
+    #[inline]
+    fn locked_at(&self, at: Place) {
+        self.0.record.note(at);
     }
 }
 
@@ -293,10 +325,12 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> ReadGuard<H> {
     /// let other = lock.read().wait();
     /// assert!(read.try_upgrade().is_err());
     /// ```
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_upgrade(self) -> Result<WriteGuard<H>, Self> {
         // If a waker panics, the writer's guard is dropped.
         let write = WriteGuard::of(self.into_handle());
         if write.lock.synchronizer.release(Ending::Upgrade).is_ok() {
+            write.lock.record.note(Place::here());
             return Ok(write);
         }
         Err(Self::of(write.into_handle()))
@@ -324,6 +358,7 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> WriteGuard<H> {
     /// ended.
     pub fn downgrade(self) -> ReadGuard<H> {
         let guard = ReadGuard::of(self.into_handle());
+        guard.lock.record.clear();
         // A writer can always become a reader. If a waker panics, the reader's guard is dropped.
         let _ = guard.lock.synchronizer.release(Ending::Downgrade);
         guard
@@ -349,6 +384,10 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> guard::LockGuard for WriteGuard<H
     }
 
     fn leaving(&self) {}
+
+    fn record(&self) -> Option<&Record> {
+        Some(&self.lock.record)
+    }
 
     fn forget(self, _: u64, _: u32) {
         drop(self.into_handle());
@@ -394,6 +433,7 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> Drop for ReadGuard<H> {
 impl<H: Handle<Target = RwLock<ContentOf<H>>>> Drop for WriteGuard<H> {
     #[inline]
     fn drop(&mut self) {
+        self.lock.record.clear();
         // What is held can be given back.
         let _ = self.lock.synchronizer.release(Ending::Write);
     }

@@ -155,6 +155,7 @@ where
     L: WaitWhileLimits,
 {
     /// Blocks this thread until the condition no longer holds, or the wait is ended by its limits.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait(mut self) -> L::Output<G> {
         self.limits.start();
         let Stage::Inside(mut guard) = std::mem::replace(&mut self.stage, Stage::Finished) else {

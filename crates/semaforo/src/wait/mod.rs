@@ -57,6 +57,7 @@ pub(crate) mod parker;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod room;
+pub(crate) mod self_wait;
 pub(crate) mod slots;
 pub(crate) mod timer;
 pub(crate) mod waiter;

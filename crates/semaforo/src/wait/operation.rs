@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::core::{Attempt, Core};
 use super::kernel::Line;
 use super::limits::WaitError;
+use super::self_wait::{Place, Record};
 use crate::policy::{Policy, Refusal};
 use crate::synchronizer::Synchronizer;
 
@@ -46,6 +47,7 @@ pub(crate) mod sealed {
     use super::AskOf;
     use crate::wait::core::Attempt;
     use crate::wait::kernel::Line;
+    use crate::wait::self_wait::{Place, Record};
 
     /// How the kernel carries an operation out. Implementors name one object, which stays where it is
     /// for as long as they live.
@@ -71,6 +73,18 @@ pub(crate) mod sealed {
         #[inline]
         fn thread_waits(&self, begins: bool) {
             let _ = begins;
+        }
+
+        /// The record of the lock that this waits for, if that keeps one.
+        #[inline]
+        fn awaits(&self) -> Option<&Record> {
+            None
+        }
+
+        /// It was granted to a thread that waits there.
+        #[inline]
+        fn locked_at(&self, at: Place) {
+            let _ = at;
         }
     }
 }
@@ -101,6 +115,18 @@ pub trait Asking: Sized {
 
     fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
     fn granted(self, ask: <Self::Policy as Policy>::Ask) -> Self::Granted;
+
+    /// As for every operation.
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        None
+    }
+
+    /// As for every operation.
+    #[inline]
+    fn locked_at(&self, at: Place) {
+        let _ = at;
+    }
 }
 
 impl<O: Asking> sealed::Operation for O {
@@ -115,6 +141,16 @@ impl<O: Asking> sealed::Operation for O {
     #[inline]
     fn line(&self) -> &Self::Line {
         self.synchronizer().core()
+    }
+
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        Asking::awaits(self)
+    }
+
+    #[inline]
+    fn locked_at(&self, at: Place) {
+        Asking::locked_at(self, at);
     }
 }
 

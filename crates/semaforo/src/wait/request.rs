@@ -16,6 +16,7 @@ use super::kernel::{Kernel, Line, Seat};
 use super::limits::{Limited, Limits, Unlimited, WaitError};
 use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf, ThreadWaits};
 use super::parker::{self, Backoff};
+use super::self_wait::{Place, Watch};
 use super::waiter::{Pointer, Waiter, standing};
 use super::wake::Wakes;
 
@@ -171,24 +172,26 @@ impl<O: Operation, L: Limits> Request<O, L> {
     ///
     /// The thread spins for about a microsecond, yields a few times, and then sleeps.
     #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait(self) -> Output<O, L> {
         let (mut parts, limits) = self.into_parts();
         if parts.operation.attempt(&mut parts.ask) == Attempt::Granted {
+            parts.operation.locked_at(Place::here());
             return parts.output::<L>(Ok(()));
         }
-        Self::wait_in_line(parts, limits)
+        Self::wait_in_line(parts, limits, Place::here())
     }
 
     #[inline(never)]
-    fn wait_in_line(parts: Parts<O>, limits: L) -> Output<O, L> {
+    fn wait_in_line(parts: Parts<O>, limits: L, at: Place) -> Output<O, L> {
         let mut request = CacheAligned(Self::with(parts, limits));
         // SAFETY: the request is not moved again, and this is the owner.
-        unsafe { Self::wait_pinned(NonNull::from(&mut request.0)) }
+        unsafe { Self::wait_pinned(NonNull::from(&mut request.0), at) }
     }
 
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
-    unsafe fn wait_pinned(this: NonNull<Self>) -> Output<O, L> {
+    unsafe fn wait_pinned(this: NonNull<Self>, at: Place) -> Output<O, L> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let operation = unsafe { &*(*this.as_ptr()).operation };
         let line = operation.line();
@@ -203,6 +206,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
             }
         }
         if attempt == Attempt::Granted {
+            operation.locked_at(at);
             // SAFETY: passed on from the caller.
             return unsafe { Self::finish(this, standing::SERVED, None) };
         }
@@ -222,8 +226,10 @@ impl<O: Operation, L: Limits> Request<O, L> {
         };
         let mut deadline = due.instant();
         let waits = ThreadWaits::begin(operation);
+        let record = if bounds.is_none() { operation.awaits() } else { None };
+        let mut watch = Watch::begin(record, at);
         while !standing::is_final(standing) {
-            standing = parker::block(&seat.waiter, deadline);
+            standing = parker::block(&seat.waiter, watch.until().or(deadline));
             if standing == standing::RETRY {
                 // SAFETY: the waiter is this thread's.
                 standing = unsafe { line.retry(waiter) };
@@ -231,7 +237,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
                     // SAFETY: as above.
                     standing = unsafe { Self::end(line, waiter, standing::CANCELLED) };
                 }
-            } else if !standing::is_final(standing) {
+            } else if !standing::is_final(standing) && !watch.tell() {
                 // SAFETY: as above.
                 standing = unsafe { Self::end(line, waiter, standing::TIMED_OUT) };
                 if standing == standing::WAITING {
@@ -241,6 +247,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
             }
         }
         drop(waits);
+        if standing == standing::SERVED {
+            operation.locked_at(at);
+        }
         // SAFETY: passed on from the caller.
         unsafe { Self::finish(this, standing, refusal) }
     }

@@ -21,6 +21,7 @@ mod promise;
 mod reentrant;
 mod reentrant_rwlock;
 mod rwlock;
+mod self_wait;
 mod semaphore;
 mod semaphore_order;
 mod spawned;
