@@ -102,28 +102,35 @@ fn measure(pool: &Pool, names: usize, time: Duration) -> [Summary; 3] {
     times.map(|times| Summary::without_outliers(&times))
 }
 
-fn run(time: Duration) {
+/// Three forms, with their names and figures.
+fn columns(forms: [String; 4]) -> String {
+    let [names, sync, whole, fake] = forms;
+    format!("{names:>8} | {sync:^17} | {whole:^35} | {fake:^35}")
+}
+
+/// The head of the table, and a row for each of the study's, as it is measured: an item is a line.
+fn table(time: Duration) -> impl Iterator<Item = String> {
     let pool = Pool::new();
-    println!("A list of share prices is built and searched to its end; milliseconds.");
-    println!("{:8} | {:^17} | {:^35} | {:^35}", "", "FullSync", "FullAsync", "FakeAsync");
+    let forms = ["", "FullSync", "FullAsync", "FakeAsync"].map(String::from);
     let of_a_form = format!("{:>9} {:>7} {:>8} {:>8}", "mean", "error", "ours", "study");
-    println!("{:>8} | {:>9} {:>7} | {of_a_form:^35} | {of_a_form:^35}", "names", "mean", "error");
-    for Row { names, full_async, fake_async } in STUDY {
+    let of_sync = format!("{:>9} {:>7}", "mean", "error");
+    let head = [columns(forms), columns(["names".into(), of_sync, of_a_form.clone(), of_a_form])];
+    let rows = STUDY.into_iter().map(move |Row { names, full_async, fake_async }| {
         let [sync, whole, fake] = measure(&pool, names, time);
-        let ratio = |form: &Summary| form.mean / sync.mean;
-        println!(
-            "{names:>8} | {:>9.4} {:>7.4} | {:>9.4} {:>7.4} {:>8.2} {full_async:>8.2} \
-             | {:>9.4} {:>7.4} {:>8.2} {fake_async:>8.2}",
-            sync.mean,
-            sync.error,
-            whole.mean,
-            whole.error,
-            ratio(&whole),
-            fake.mean,
-            fake.error,
-            ratio(&fake),
-        );
-    }
+        let of_a_form = |form: &Summary, study: f64| {
+            let ours = form.mean / sync.mean;
+            format!("{:>9.4} {:>7.4} {ours:>8.2} {study:>8.2}", form.mean, form.error)
+        };
+        let of_sync = format!("{:>9.4} {:>7.4}", sync.mean, sync.error);
+        let (whole, fake) = (of_a_form(&whole, full_async), of_a_form(&fake, fake_async));
+        columns([names.to_string(), of_sync, whole, fake])
+    });
+    head.into_iter().chain(rows)
+}
+
+fn run(time: Duration) {
+    println!("A list of share prices is built and searched to its end; milliseconds.");
+    table(time).for_each(|line| println!("{line}"));
     println!("`ours` and `study` are the ratios to FullSync.");
 }
 
@@ -163,6 +170,34 @@ mod tests {
     fn a_measurement_has_a_mean_and_an_error_for_each_form() {
         for summary in measure(&Pool::new(), 1000, Duration::ZERO) {
             assert!(summary.mean > 0.0 && summary.error.is_finite(), "{summary:?}");
+        }
+    }
+
+    /// The words or numbers of a line, by form.
+    fn cells(line: &str) -> Vec<Vec<&str>> {
+        line.split('|').map(|form| form.split_whitespace().collect()).collect()
+    }
+
+    #[test]
+    fn the_table_has_ours_beside_the_studys_ratios_in_three_rows() {
+        let lines: Vec<_> = table(Duration::ZERO).collect();
+        let [forms, head, rows @ ..] = &lines[..] else { panic!("{lines:#?}") };
+        assert_eq!(cells(forms), [&[][..], &["FullSync"], &["FullAsync"], &["FakeAsync"]]);
+        let measured = &["mean", "error", "ours", "study"][..];
+        assert_eq!(cells(head), [&["names"][..], &measured[..2], measured, measured]);
+        let study =
+            [("1000", "1.29", "1.01"), ("10000", "1.16", "1.02"), ("100000", "0.99", "1.02")];
+        assert_eq!(rows.len(), study.len());
+        for (row, (names, full_async, fake_async)) in rows.iter().zip(study) {
+            let cells = cells(row);
+            assert_eq!(cells[0], [names]);
+            assert_eq!([cells[2][3], cells[3][3]], [full_async, fake_async], "{row}");
+            let numbers = cells.iter().flatten().map(|number| number.parse::<f64>());
+            assert!(
+                numbers.clone().all(|number| number.is_ok_and(|number| number >= 0.0)),
+                "{row}"
+            );
+            assert_eq!(numbers.count(), 1 + 2 + 4 + 4, "{row}");
         }
     }
 }
