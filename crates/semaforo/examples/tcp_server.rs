@@ -9,6 +9,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -20,6 +21,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A request is one line, and not longer than this.
 const LONGEST: usize = 1024;
+
+/// So long after a connection could not be accepted the next one is.
+const AFTER_AN_ERROR: Duration = Duration::from_millis(10);
 
 /// A request that takes so long that the server is told to stop meanwhile.
 const SLOW: &str = "something slow";
@@ -68,13 +72,27 @@ impl Server {
     }
 
     /// Serves until told to stop, and then until all who are connected have been answered.
-    async fn run(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+    ///
+    /// A connection that could not be accepted is told, and the server goes on, after a moment: perhaps the
+    /// system is short of something that others give back meanwhile.
+    async fn run<F>(self: Arc<Self>, accept: impl Fn() -> F + Send)
+    where
+        F: Future<Output = io::Result<TcpStream>> + Send,
+    {
         // The permit comes before the connection: who finds the server full waits outside.
         while let Ok(permit) = self.connections.acquire_owned(1).cancel_on(&self.stop).await {
             let connection = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
-                accepted = listener.accept() => accepted?.0,
+                accepted = accept() => accepted,
+            };
+            let connection = match connection {
+                Ok(connection) => connection,
+                Err(error) => {
+                    self.log.note(format!("*** not accepted: {error}"));
+                    tokio::time::sleep(AFTER_AN_ERROR).await;
+                    continue;
+                }
             };
             let server = Arc::clone(&self);
             tokio::spawn(async move {
@@ -88,12 +106,11 @@ impl Server {
             });
         }
         // No client can connect any more. A permit that is back is a connection that has ended.
-        drop(listener);
+        drop(accept);
         self.log
             .note(format!("stopping; {} connections are open", self.open.load(Ordering::Relaxed)));
         let _all = self.connections.acquire(self.most).await.expect("it is never closed");
         self.log.note(format!("stopped after {} answers", self.answered.load(Ordering::Relaxed)));
-        Ok(())
     }
 
     async fn serve(&self, mut connection: TcpStream) -> io::Result<()> {
@@ -123,6 +140,17 @@ async fn read_line(connection: &mut TcpStream) -> io::Result<String> {
         }
     }
     String::from_utf8(line).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The next connection of a listener, again and again. The listener is closed when this is dropped.
+fn accepting(
+    listener: TcpListener,
+) -> impl Fn() -> Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>> + Send {
+    let listener = Arc::new(listener);
+    move || {
+        let listener = Arc::clone(&listener);
+        Box::pin(async move { Ok(listener.accept().await?.0) })
+    }
 }
 
 /// A client: sends a line, and returns the answer.
@@ -157,7 +185,7 @@ async fn day(clients: u32, most: u32, service_time: Duration) -> io::Result<Day>
     let server = Server::new(most, service_time, stop.token(), Arc::clone(&log));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let running = tokio::spawn(Arc::clone(&server).run(listener));
+    let running = tokio::spawn(Arc::clone(&server).run(accepting(listener)));
 
     let asking: Vec<_> = (0..clients)
         .map(|client| tokio::spawn(async move { ask(address, &format!("client {client}")).await }))
@@ -174,7 +202,7 @@ async fn day(clients: u32, most: u32, service_time: Duration) -> io::Result<Day>
         tokio::task::yield_now().await;
     }
     stop.cancel();
-    running.await.expect("the server does not panic")?;
+    running.await.expect("the server does not panic");
     let mut answered_after_stop = 0;
     for client in late {
         answered_after_stop += usize::from(client.await.expect("clients do not panic").is_ok());
@@ -220,6 +248,41 @@ mod tests {
         assert_eq!(day.answered_after_stop, 3);
         assert!(day.refused_after_stop);
         assert_eq!(day.log.last().unwrap(), "stopped after 4 answers");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_accepted_is_told_and_the_server_goes_on_and_drains() {
+        let log = Arc::new(Log::new(100));
+        let stop = CancelSource::new();
+        let server = Server::new(2, Duration::ZERO, stop.token(), Arc::clone(&log));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (accept, calls) = (accepting(listener), AtomicU32::new(0));
+        let running = tokio::spawn(Arc::clone(&server).run(move || {
+            let fails = calls.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+            let accepted = (!fails).then(&accept);
+            async move {
+                match accepted {
+                    Some(accepted) => accepted.await,
+                    None => Err(io::Error::other("no more files")),
+                }
+            }
+        }));
+        for client in ["a", "b"] {
+            assert_eq!(ask(address, client).await.unwrap(), client.to_uppercase());
+        }
+        let slow = tokio::spawn(async move { ask(address, SLOW).await });
+        while server.open.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+        running.await.unwrap();
+        assert_eq!(slow.await.unwrap().unwrap(), SLOW.to_uppercase());
+        log.lines.close();
+        let lines: Vec<_> = log.lines.items().collect();
+        let told = lines.iter().filter(|line| *line == "*** not accepted: no more files");
+        assert!(told.count() >= 3, "{lines:#?}");
+        assert_eq!(lines.last().unwrap(), "stopped after 3 answers");
     }
 
     #[test]
