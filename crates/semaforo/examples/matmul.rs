@@ -1,6 +1,7 @@
 //! Matrix multiplication, a row at a time, on more and more threads, and what that gains: the
 //! tables of a study of C#'s parallel queries, with the mean of several runs, their standard
-//! deviation, the 95th percentile, and the speed-up.
+//! deviation, the 95th percentile, and the speed-up. Runs that were interrupted are left out, as the
+//! study's tool does.
 //!
 //! The kernels are naive, so that what is measured is the division of labour. A good one, such as
 //! those of the crates `gemm`, `faer` and `matrixmultiply`, is many times as fast on one thread.
@@ -61,9 +62,29 @@ fn ikj(row: &[f64], right: &Matrix) -> Vec<f64> {
     product
 }
 
+/// Whether two matrices can be multiplied: a row of the left is as long as a column of the right, and
+/// each has rows of one length.
+fn check_dimensions(left: &Matrix, right: &Matrix) -> Result<(), String> {
+    let columns = right.first().ok_or("the right factor has no rows")?.len();
+    if let Some(row) = right.iter().find(|row| row.len() != columns) {
+        return Err(format!("the right factor has rows of {columns} and of {}", row.len()));
+    }
+    match left.iter().find(|row| row.len() != right.len()) {
+        Some(row) => Err(format!("rows of {} for columns of {}", row.len(), right.len())),
+        None => Ok(()),
+    }
+}
+
 /// The rows of the left factor are divided among the calling thread and the pool's.
-fn product(pool: &Pool, threads: usize, kernel: Kernel, left: &Matrix, right: &Matrix) -> Matrix {
-    left.as_parallel().on(pool).with_threads(threads).map(|row| kernel(row, right)).to_vec()
+fn product(
+    pool: &Pool,
+    threads: usize,
+    kernel: Kernel,
+    left: &Matrix,
+    right: &Matrix,
+) -> Result<Matrix, String> {
+    check_dimensions(left, right)?;
+    Ok(left.as_parallel().on(pool).with_threads(threads).map(|row| kernel(row, right)).to_vec())
 }
 
 /// Numbers without a pattern, the same at every call.
@@ -163,6 +184,7 @@ impl Factors {
         let begin = Instant::now();
         let found = black_box(product(pool, threads, self.kernel, &self.left, &self.right));
         let time = begin.elapsed();
+        let found = found.expect("both are squares of one size");
         let expected = self.product.get_or_insert_with(|| found.clone());
         assert!(found == *expected, "{threads} threads have found another product");
         time
@@ -184,7 +206,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             // The calling thread is one of them.
             let pool = Pool::builder().threads(threads).build()?;
             let times: Vec<_> = (0..*runs).map(|_| factors.multiply(&pool, threads)).collect();
-            let Summary { mean, deviation, p95, .. } = Summary::of(&times);
+            let Summary { mean, deviation, p95, .. } = Summary::without_outliers(&times);
             let speed_up = *on_one.get_or_insert(mean) / mean;
             println!("{threads:7} {mean:10.2} {deviation:10.2} {p95:10.2} {speed_up:8.2}");
         }
@@ -333,7 +355,7 @@ fn repeat(options: &Options) -> Result<(), Box<dyn Error>> {
         }
         progress("");
         let in_seconds = |times: &Vec<Duration>| {
-            let Summary { mean, deviation, p95, error } = Summary::of(times);
+            let Summary { mean, deviation, p95, error } = Summary::without_outliers(times);
             let [mean, deviation, p95, error] = [mean, deviation, p95, error].map(|of| of / 1e3);
             Summary { mean, deviation, p95, error }
         };
@@ -438,9 +460,20 @@ mod tests {
         for kernel in [ijk as Kernel, ikj] {
             for threads in [1, 2, 6] {
                 let product = product(Pool::global(), threads, kernel, &left, &right);
-                assert_eq!(product, [[19.0, 22.0], [43.0, 50.0]]);
+                assert_eq!(product.unwrap(), [[19.0, 22.0], [43.0, 50.0]]);
             }
         }
+    }
+
+    #[test]
+    fn what_cannot_be_multiplied_is_refused() {
+        let of = |lengths: &[usize]| lengths.iter().map(|n| vec![1.0; *n]).collect::<Matrix>();
+        let product = |left, right| product(Pool::global(), 2, ijk, &of(left), &of(right));
+        assert_eq!(product(&[2, 2, 2], &[1, 1]).unwrap(), [[2.0], [2.0], [2.0]]);
+        for (left, right) in [(&[3, 3][..], &[3, 3][..]), (&[2, 1], &[2, 2]), (&[2], &[1, 2])] {
+            assert!(product(left, right).is_err(), "{left:?} {right:?}");
+        }
+        assert!(product(&[1], &[]).is_err());
     }
 
     #[test]

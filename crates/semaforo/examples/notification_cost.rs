@@ -34,7 +34,9 @@ usage: notification_cost [--acquires NUMBER] [--most THREADS] [--svg FILE]
   --svg FILE          where to draw the chart; in the temporary directory unless said";
 
 /// What the text says of its machine, with one core of 1.4 GHz.
-const MICROSECONDS_PER_WAKE_UP_IN_VAIN: f64 = 1.4;
+const MICROSECONDS_PER_SWITCH: f64 = 0.7;
+/// A wake-up in vain is a switch to that thread, and one back.
+const SWITCHES: f64 = 2.0;
 const PERCENT_FOR_THE_QUEUE: f64 = 3.0;
 
 trait Permits: Sync {
@@ -344,7 +346,7 @@ fn run(options: &Options) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The two figures that the text has.
+/// The figures that the text has.
 fn beside_the_text(rows: &[(usize, Vec<Cost>)]) {
     let Some((threads, costs)) = rows.last().filter(|(threads, _)| *threads > 1) else { return };
     let in_vain = (costs[2].microseconds - costs[3].microseconds) / (threads - 1) as f64;
@@ -355,8 +357,14 @@ fn beside_the_text(rows: &[(usize, Vec<Cost>)]) {
     println!("\nBeside the text, whose machine had one core of 1.4 GHz:");
     println!("{:46} {:>8} {:>8}", "", "ours", "text");
     println!(
-        "{:46} {in_vain:>8.2} {MICROSECONDS_PER_WAKE_UP_IN_VAIN:>8.2}",
-        format!("microseconds for a wake-up in vain, of {threads}")
+        "{:46} {in_vain:>8.2} {:>8.2}",
+        format!("microseconds for a wake-up in vain, of {threads}"),
+        SWITCHES * MICROSECONDS_PER_SWITCH
+    );
+    println!(
+        "{:46} {:>8.2} {MICROSECONDS_PER_SWITCH:>8.2}",
+        "microseconds for a switch, half of that",
+        in_vain / SWITCHES
     );
     println!(
         "{:46} {queue:>7.0}% {:>8}",
