@@ -1,4 +1,4 @@
-//! The even ones among many numbers, in three ways: each handled by the thread that finds it; merged in
+//! The even ones among many numbers: by one thread, and in three parallel ways: each handled by the thread that finds it; merged in
 //! order, while others are still being looked for; and as they come.
 //!
 //! `cargo run --release -p semaforo --example even_numbers`
@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use semaforo::query::{Merge, prelude::*};
 
@@ -19,6 +20,16 @@ fn is_even(number: u64) -> bool {
     }
     std::hint::black_box(rest);
     number % 2 == 0
+}
+
+/// All of them, by this thread alone: an iterator has the same words.
+fn one_after_the_other() -> Vec<u64> {
+    (0..NUMBERS).filter(|n| is_even(*n)).collect()
+}
+
+/// All of them, by several threads, in the same order.
+fn in_parallel() -> Vec<u64> {
+    (0..NUMBERS).as_parallel().filter(|n| is_even(*n)).to_vec()
 }
 
 /// How many each thread has found: nothing is merged, all stays parallel.
@@ -48,6 +59,13 @@ fn disorder() -> usize {
 }
 
 fn main() {
+    let timed = |find: fn() -> Vec<u64>| {
+        let begin = Instant::now();
+        (find(), begin.elapsed())
+    };
+    let (alone, parallel) = (timed(one_after_the_other), timed(in_parallel));
+    println!("one after the other: {} even numbers in {:.1?}", alone.0.len(), alone.1);
+    println!("in parallel, the same: {}, in {:.1?}", parallel.0 == alone.0, parallel.1);
     let found = found_by_thread();
     println!(
         "for_all: {} even numbers, found by {} threads:",
@@ -64,6 +82,11 @@ fn main() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thread_and_several_find_the_same() {
+        assert_eq!(in_parallel(), one_after_the_other());
+    }
 
     #[test]
     fn each_is_found_once() {

@@ -1,6 +1,7 @@
 //! A race: no runner starts before the gun, an `Event` (a boolean latch, .NET's
 //! `ManualResetEvent`), and the judge waits until all have arrived, at a `Latch` (Java's
-//! `CountDownLatch`, .NET's `CountdownEvent`). Half of the runners are threads, half are tasks.
+//! `CountDownLatch`, .NET's `CountdownEvent`). Half of the runners are threads, half are tasks. Afterwards
+//! they leave through a turnstile, an `AutoEvent` (.NET's `AutoResetEvent`): each push lets one through.
 //!
 //! `cargo run --release -p semaforo --example latch_and_event`
 
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use semaforo::tasks::Pool;
-use semaforo::{Event, Latch};
+use semaforo::{AutoEvent, CancelSource, Event, Latch};
 
 struct Race {
     gun: Event,
@@ -63,6 +64,10 @@ fn run(runners: u32) -> Vec<(u32, bool)> {
     while race.gun.waiters() < runners as usize {
         thread::yield_now();
     }
+    let alive = |threads: &[thread::JoinHandle<()>]| {
+        threads.iter().filter(|thread| !thread.is_finished()).count()
+    };
+    println!("of the threads, {} are alive", alive(&threads));
     println!("{runners} runners wait for the gun: {:?}", race.gun);
     let in_vain = race.missing.opened().timeout(Duration::from_millis(20)).wait();
     println!("the judge looks after 20 ms: {in_vain:?}, {:?}", race.missing);
@@ -84,10 +89,42 @@ fn run(runners: u32) -> Vec<(u32, bool)> {
     arrived.clone()
 }
 
+/// So many want to leave through a turnstile that is pushed so often, and one push at a time. Returns who has
+/// left after each push, all in all.
+fn leave(runners: usize, pushes: usize) -> Vec<usize> {
+    let turnstile = &AutoEvent::new();
+    let (gone, stop) = (&Mutex::new(0), CancelSource::new());
+    thread::scope(|scope| {
+        for _ in 0..runners {
+            let stop = stop.token();
+            scope.spawn(move || {
+                if turnstile.happened().cancel_on(&stop).wait().is_ok() {
+                    *gone.lock().unwrap() += 1;
+                }
+            });
+        }
+        let wait_until = |seen: &dyn Fn() -> bool| {
+            while !seen() {
+                thread::yield_now();
+            }
+        };
+        wait_until(&|| turnstile.waiters() == runners);
+        let push = |push| {
+            turnstile.set();
+            wait_until(&|| *gone.lock().unwrap() >= push);
+            *gone.lock().unwrap()
+        };
+        let left = (1..=pushes).map(push).collect();
+        stop.cancel();
+        left
+    })
+}
+
 fn main() {
     let arrived = run(8);
     let order: Vec<_> = arrived.iter().map(|(runner, _)| runner.to_string()).collect();
     println!("in the order {}", order.join(", "));
+    println!("gone through the turnstile, after each of three pushes: {:?}", leave(8, 3));
 }
 
 #[cfg(test)]
@@ -99,6 +136,26 @@ mod tests {
         let mut arrived = run(6);
         arrived.sort_unstable();
         assert!(arrived.into_iter().eq((0..6).map(|runner| (runner, true))));
+    }
+
+    /// A thread is alive from its start until its function has ended. (One that was not started does not
+    /// exist, and a handle that was joined is gone: neither can be asked.)
+    #[test]
+    fn a_started_thread_is_alive_until_it_has_ended() {
+        let race = Race::new(1);
+        let runner = race.start_thread(0);
+        assert!(!runner.is_finished(), "it waits for the gun");
+        race.gun.set();
+        while !runner.is_finished() {
+            thread::yield_now();
+        }
+        runner.join().unwrap();
+        assert_eq!(*race.arrived.lock().unwrap(), [(0, true)]);
+    }
+
+    #[test]
+    fn each_push_lets_one_through() {
+        assert_eq!(leave(5, 3), [1, 2, 3]);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Producers and consumers with a bounded queue: whoever is too quick waits, threads on one side and
-//! tasks on the other, and closing the queue ends it all without losing an item.
+//! tasks on the other. The queue is used by its ends: when the last producer has gone, be it by a panic,
+//! it is closed, and the consumers end with what is left; no item is lost.
 //!
 //! `cargo run --release -p semaforo --example producer_consumer`
 
 use std::thread;
 
 use semaforo::BlockingQueue;
+use semaforo::queue::{Receiver, Sender};
 
-const CAPACITY: usize = 4;
+const CAPACITY: usize = 5;
+
+type Jobs = BlockingQueue<Job>;
 
 /// A piece of work: the `number`th of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,16 +21,16 @@ struct Job {
 }
 
 /// A thread that puts jobs. Returns the most that it saw in the queue.
-fn produce(jobs: &BlockingQueue<Job>, producer: u32, how_many: u32) -> usize {
+fn produce(jobs: Sender<Jobs>, producer: u32, how_many: u32) -> usize {
     let put = |number| {
-        jobs.put(Job { producer, number }).wait().expect("it is closed after the last producer");
-        jobs.len()
+        jobs.put(Job { producer, number }).wait().expect("there are consumers");
+        jobs.queue().len()
     };
     (0..how_many).map(put).max().unwrap_or(0)
 }
 
 /// A task that takes jobs until the queue is closed and empty. Returns what it took.
-async fn consume(jobs: &BlockingQueue<Job>) -> Vec<Job> {
+async fn consume(jobs: Receiver<Jobs>) -> Vec<Job> {
     let mut taken = Vec::new();
     while let Ok(job) = jobs.take().await {
         taken.push(job);
@@ -36,24 +40,28 @@ async fn consume(jobs: &BlockingQueue<Job>) -> Vec<Job> {
 
 /// What every consumer took, and the most jobs that were in the queue.
 fn run(producers: u32, jobs_each: u32, consumers: usize) -> (Vec<Vec<Job>>, usize) {
-    let jobs = &BlockingQueue::bounded(CAPACITY);
+    let (sender, receiver) = Jobs::bounded(CAPACITY).into_ends();
     thread::scope(|scope| {
-        let consumers: Vec<_> = (0..consumers)
-            .map(|_| scope.spawn(|| futures::executor::block_on(consume(jobs))))
+        let consumers: Vec<_> = std::iter::repeat_n(receiver, consumers)
+            .map(|jobs| scope.spawn(|| futures::executor::block_on(consume(jobs))))
             .collect();
         let producers: Vec<_> = (0..producers)
-            .map(|producer| scope.spawn(move || produce(jobs, producer, jobs_each)))
+            .map(|producer| {
+                let jobs = sender.clone();
+                scope.spawn(move || produce(jobs, producer, jobs_each))
+            })
             .collect();
+        // The producers have their own.
+        drop(sender);
         let fullest = producers.into_iter().map(|thread| thread.join().unwrap()).max();
-        jobs.close();
         let taken = consumers.into_iter().map(|thread| thread.join().unwrap()).collect();
         (taken, fullest.unwrap_or(0))
     })
 }
 
 fn main() {
-    println!("3 threads produce 1000 jobs each for 2 tasks, through a queue for {CAPACITY}.");
-    let (taken, fullest) = run(3, 1000, 2);
+    println!("2 threads produce 1000 jobs each for 2 tasks, through a queue for {CAPACITY}.");
+    let (taken, fullest) = run(2, 1000, 2);
     for (consumer, jobs) in (1..).zip(&taken) {
         println!("task {consumer} took {:>4} jobs", jobs.len());
     }
@@ -83,6 +91,17 @@ mod tests {
                 assert!(jobs.iter().filter(|job| job.producer == producer).is_sorted());
             }
         }
+    }
+
+    #[test]
+    fn a_producer_that_panics_leaves_no_consumer_waiting() {
+        let (sender, receiver) = Jobs::bounded(CAPACITY).into_ends();
+        let producer = thread::spawn(move || {
+            sender.put(Job { producer: 0, number: 0 }).wait().unwrap();
+            panic!("as expected: the one producer is gone");
+        });
+        assert_eq!(futures::executor::block_on(consume(receiver)).len(), 1);
+        assert!(producer.join().is_err());
     }
 
     #[test]

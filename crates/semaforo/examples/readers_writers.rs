@@ -1,14 +1,15 @@
 //! Hoare's readers and writers: a waiting writer stops new readers, and when it has written, all the
 //! readers that waited go in before the next writer, so that neither side starves the other.
 //!
-//! After C. A. R. Hoare, "Monitors: an operating system structuring concept", 1974. (The library's
-//! `RwLock` has the same rules, ready to use.)
+//! After C. A. R. Hoare, "Monitors: an operating system structuring concept", 1974. The library's
+//! `RwLock` has the same rules, ready to use, and is shown beside it.
 //!
 //! `cargo run --release -p semaforo --example readers_writers`
 
+use std::sync::Mutex;
 use std::thread;
 
-use semaforo::{Condition, Monitor};
+use semaforo::{Condition, Monitor, RwLock};
 
 #[derive(Default)]
 struct Room {
@@ -98,11 +99,48 @@ fn order_of_entry(names: &str) -> String {
     room.visitors.iter().collect()
 }
 
+/// The same by the library's own lock. Readers that are let in together may tell so in any order: here it is
+/// that of the alphabet.
+fn order_by_lock(names: &str) -> String {
+    let (lock, visitors) = (&RwLock::new(()), &Mutex::new(Vec::new()));
+    let tell = |name| visitors.lock().unwrap().push(name);
+    let visit = |name: char, inside: &dyn Fn()| {
+        if name.is_uppercase() {
+            let _writes = lock.write().wait();
+            tell(name);
+            inside();
+        } else {
+            let _reads = lock.read().wait();
+            tell(name);
+            inside();
+        }
+    };
+    let mut names = names.chars();
+    let Some(first) = names.next() else { return String::new() };
+    let others: Vec<_> = names.collect();
+    thread::scope(|scope| {
+        visit(first, &|| {
+            for (queued, name) in others.iter().enumerate() {
+                scope.spawn(|| visit(*name, &|| ()));
+                while lock.waiters() <= queued {
+                    thread::yield_now();
+                }
+            }
+        });
+    });
+    let mut order = visitors.lock().unwrap();
+    order
+        .chunk_by_mut(|a, b| a.is_lowercase() && b.is_lowercase())
+        .for_each(<[char]>::sort_unstable);
+    order.iter().collect()
+}
+
 fn main() {
     let coming = "WaXbYc";
     println!("Small letters read, capitals write. While {} writes, the others come.", &coming[..1]);
     println!("coming:   {coming}");
     println!("going in: {}", order_of_entry(coming));
+    println!("RwLock:   {}", order_by_lock(coming));
 }
 
 #[cfg(test)]
@@ -113,6 +151,13 @@ mod tests {
     #[test]
     fn all_readers_that_waited_go_before_the_next_writer() {
         assert_eq!(order_of_entry("WaXbYc"), "WabcXY");
+    }
+
+    #[test]
+    fn the_librarys_lock_has_the_same_order() {
+        for coming in ["WaXbYc", "rWa", "WXaYb", "W"] {
+            assert_eq!(order_by_lock(coming), order_of_entry(coming), "{coming}");
+        }
     }
 
     #[test]
