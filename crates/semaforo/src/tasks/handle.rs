@@ -79,26 +79,27 @@ impl<T> Handle<T> {
     }
 
     /// Ends the wait after this time, if there is one, counted from the first poll. The task goes on.
+    ///
+    /// It takes the handle, as [`deadline`](Self::deadline) and [`cancel_on`](Self::cancel_on) do: when the
+    /// wait has ended first, the outcome is lost. [`by_ref`](Self::by_ref)`().timeout(..)` keeps it.
     pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
-        self.join().timeout(limit)
+        Joining::request(self).timeout(limit)
     }
 
-    /// Ends the wait at this instant, if there is one. The task goes on.
+    /// Ends the wait at this instant, if there is one. The task goes on; [`by_ref`](Self::by_ref) keeps the
+    /// handle, which this takes.
     pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
-        self.join().deadline(limit)
+        Joining::request(self).deadline(limit)
     }
 
     /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel that,
     /// [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
+    /// [`by_ref`](Self::by_ref) keeps the handle, which this takes.
     pub fn cancel_on<'t>(
         self,
         token: impl Into<Option<&'t CancelToken>>,
     ) -> Request<Joining<Self>, Limited> {
-        self.join().cancel_on(token)
-    }
-
-    fn join(self) -> Request<Joining<Self>> {
-        Request::new(Joining(self), ())
+        Joining::request(self).cancel_on(token)
     }
 
     /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the handle
@@ -124,7 +125,7 @@ impl<T> Handle<T> {
     /// # Panics
     /// If the outcome was taken by reference before.
     pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
-        Request::new(Joining(self), ())
+        Joining::request(self)
     }
 
     /// A handle that cancels the task, and can be cloned and sent elsewhere while this one joins it.
@@ -159,7 +160,7 @@ impl<T> Handle<T> {
     /// assert_eq!(answer.wait().unwrap(), 42);
     /// ```
     pub fn finished(&self) -> Request<Finishing<'_>> {
-        Request::new(Finishing(self.joiner.joint()), ())
+        self.joiner.finished()
     }
 
     /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped, at
@@ -260,6 +261,10 @@ impl<'t, T> Joiner<'t, T> {
         &self.joint().head
     }
 
+    pub(super) fn finished(&self) -> Request<Finishing<'_>> {
+        Request::new(Finishing(self.joint()), ())
+    }
+
     pub(super) fn wait(mut self) -> Result<T, JoinError> {
         if !self.head().is_finished() {
             self.wait_for_it();
@@ -275,7 +280,7 @@ impl<'t, T> Joiner<'t, T> {
         let mut backoff = Backoff::new();
         while !self.head().is_finished() {
             if backoff.is_spent() {
-                return Request::new(Finishing(self.joint()), ()).wait();
+                return self.finished().wait();
             }
             backoff.wait();
         }
@@ -289,7 +294,7 @@ impl<'t, T> Joiner<'t, T> {
     }
 
     /// Takes the outcome of a task that has finished.
-    fn take(&mut self) -> Result<T, JoinError> {
+    pub(super) fn take(&mut self) -> Result<T, JoinError> {
         let task = self.task.take().expect("the outcome is taken once");
         // SAFETY: finished, and never taken again.
         unsafe { task.take() }
@@ -366,40 +371,47 @@ impl fmt::Debug for Finishing<'_> {
 /// if the outcome has a lifetime in it.
 pub struct Joining<H>(H);
 
-mod by {
-    use super::Joiner;
+pub(super) mod by {
+    use super::{JoinError, Joint};
 
     /// A handle, or a reference to one.
     pub trait Joins {
         type Outcome;
 
-        fn joiner(&self) -> &Joiner<'static, Self::Outcome>;
+        fn joint(&self) -> &Joint;
 
-        fn joiner_mut(&mut self) -> &mut Joiner<'static, Self::Outcome>;
+        /// Takes the outcome of a task that has finished.
+        fn take(&mut self) -> Result<Self::Outcome, JoinError>;
+    }
+
+    impl<H: Joins> Joins for &mut H {
+        type Outcome = H::Outcome;
+
+        fn joint(&self) -> &Joint {
+            (**self).joint()
+        }
+
+        fn take(&mut self) -> Result<H::Outcome, JoinError> {
+            (**self).take()
+        }
     }
 }
 
 impl<T> by::Joins for Handle<T> {
     type Outcome = T;
 
-    fn joiner(&self) -> &Joiner<'static, T> {
-        &self.joiner
+    fn joint(&self) -> &Joint {
+        self.joiner.joint()
     }
 
-    fn joiner_mut(&mut self) -> &mut Joiner<'static, T> {
-        &mut self.joiner
+    fn take(&mut self) -> Result<T, JoinError> {
+        self.joiner.take()
     }
 }
 
-impl<T> by::Joins for &mut Handle<T> {
-    type Outcome = T;
-
-    fn joiner(&self) -> &Joiner<'static, T> {
-        &self.joiner
-    }
-
-    fn joiner_mut(&mut self) -> &mut Joiner<'static, T> {
-        &mut self.joiner
+impl<H: by::Joins> Joining<H> {
+    pub(super) fn request(handle: H) -> Request<Self> {
+        Request::new(Self(handle), ())
     }
 }
 
@@ -408,15 +420,15 @@ impl<H: by::Joins> sealed::Operation for Joining<H> {
     type Beside = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
-        if self.0.joiner().head().is_finished() { Attempt::Granted } else { Attempt::Unknown }
+        if self.0.joint().head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
     fn line(&self) -> &Core<Gate> {
-        self.0.joiner().joint().gate().core()
+        self.0.joint().gate().core()
     }
 
     fn thread_waits(&self, begins: bool) {
-        worker::wait_for_tasks_of(self.0.joiner().joint().pool, begins);
+        worker::wait_for_tasks_of(self.0.joint().pool, begins);
     }
 }
 
@@ -430,12 +442,12 @@ impl<H: by::Joins> Operation for Joining<H> {
         (): (),
         _: Result<(), std::convert::Infallible>,
     ) -> Result<H::Outcome, JoinError> {
-        self.0.joiner_mut().take()
+        self.0.take()
     }
 
     fn bounded(mut self, (): (), (): (), outcome: Result<(), WaitError>) -> Self::Bounded {
         match outcome {
-            Ok(()) => self.0.joiner_mut().take().map_err(WaitError::Refused),
+            Ok(()) => self.0.take().map_err(WaitError::Refused),
             Err(WaitError::Cancelled) => Err(WaitError::Cancelled),
             Err(WaitError::TimedOut) => Err(WaitError::TimedOut),
         }

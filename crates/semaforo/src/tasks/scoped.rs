@@ -6,11 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::error::{JoinError, Panic};
 use super::future::Polled;
-use super::handle::Joiner;
+use super::handle::by::Joins;
+use super::handle::{Finishing, Joiner, Joining};
 use super::head::{Head, Run, caught, state};
 use super::joint::{Join, Joint};
 use super::pool::Pool;
@@ -19,6 +21,8 @@ use super::spawner::Spawner;
 use super::worker::cancel_here;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::wait::cancel::CancelToken;
+use crate::wait::limits::Limited;
+use crate::wait::request::Request;
 
 /// How tasks of a [`Scope`] are to be started.
 ///
@@ -255,6 +259,58 @@ impl<T> ScopedHandle<'_, T> {
         told(joiner.wait(), untold)
     }
 
+    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes on, and
+    /// the scope waits for it. It takes the handle; [`by_ref`](Self::by_ref) keeps it.
+    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
+        Joining::request(self).timeout(limit)
+    }
+
+    /// Ends the wait at this instant, if there is one; otherwise as [`timeout`](Self::timeout).
+    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
+        Joining::request(self).deadline(limit)
+    }
+
+    /// Ends the wait when this token, if there is one, is cancelled; otherwise as
+    /// [`timeout`](Self::timeout). To cancel the task, [`cancel`](Self::cancel) it, or start it with a
+    /// [token](ScopedSpawner::cancel_on).
+    pub fn cancel_on<'t>(
+        self,
+        token: impl Into<Option<&'t CancelToken>>,
+    ) -> Request<Joining<Self>, Limited> {
+        Joining::request(self).cancel_on(token)
+    }
+
+    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the handle
+    /// can be waited on again, as described for [`Handle::by_ref`](super::Handle::by_ref).
+    ///
+    /// ```
+    /// use semaforo::{WaitError, tasks::Pool};
+    /// use std::time::Duration;
+    ///
+    /// let word = String::from("tea");
+    /// let length = Pool::global().scope(|scope| {
+    ///     let mut length = scope.spawn(|| word.len());
+    ///     loop {
+    ///         match length.by_ref().timeout(Duration::from_millis(1)).wait() {
+    ///             Err(WaitError::TimedOut) => println!("not yet"),
+    ///             outcome => break outcome.unwrap(),
+    ///         }
+    ///     }
+    /// });
+    /// assert_eq!(length, 3);
+    /// ```
+    ///
+    /// # Panics
+    /// If the outcome was taken by reference before.
+    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
+        Joining::request(self)
+    }
+
+    /// Waits until the task has finished, without taking the result.
+    pub fn finished(&self) -> Request<Finishing<'_>> {
+        self.joiner.finished()
+    }
+
     /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
     pub fn cancel(&self) -> bool {
         cancel_here(&**self.joiner.task())
@@ -279,6 +335,18 @@ fn told<T>(outcome: Result<T, JoinError>, untold: &AtomicU64) -> Result<T, JoinE
         untold.fetch_sub(1, Ordering::Relaxed);
     }
     outcome
+}
+
+impl<T> Joins for ScopedHandle<'_, T> {
+    type Outcome = T;
+
+    fn joint(&self) -> &Joint {
+        self.joiner.joint()
+    }
+
+    fn take(&mut self) -> Result<T, JoinError> {
+        told(self.joiner.take(), self.untold)
+    }
 }
 
 impl<T> Future for ScopedHandle<'_, T> {

@@ -4,13 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use crate::support::{
-    Door, Record, Tally, eventually, hold, in_both_modes, panic_of, pool, pool_with_spares,
-    until_queued, watched,
+    Door, LONG, Record, SHORT, Step, Tally, eventually, hold, in_both_modes, panic_of, pool,
+    pool_with_spares, until_queued, watched,
 };
-use semaforo::Event;
 use semaforo::tasks::{JoinError, Mode, Pool, Scope, Shutdown, yield_now};
+use semaforo::{CancelSource, Event, WaitError};
 
 #[test]
 fn a_scope_waits_for_tasks_that_borrow() {
@@ -46,6 +47,88 @@ fn scoped_handles_yield_what_may_borrow() {
             words.max_by_key(|word| word.len()).unwrap()
         });
         assert_eq!(longest, "or not");
+    });
+}
+
+/// As the handles of other tasks: after a limit or a token has ended the wait, the handle can be waited on
+/// again, by threads and by tasks of the scope.
+#[test]
+fn a_scoped_handle_that_is_waited_for_by_reference_is_kept() {
+    in_both_modes(|mode| {
+        let (pool, stop) = (pool(mode, 2), CancelSource::new());
+        stop.cancel();
+        let (word, door) = (String::from("tea"), Door::new());
+        pool.scope(|scope| {
+            let mut task = scope.spawn(|| {
+                door.pass();
+                word.as_str()
+            });
+            for _ in 0..3 {
+                let late = task.by_ref().timeout(SHORT / 10).wait();
+                assert!(matches!(late, Err(WaitError::TimedOut)));
+            }
+            let past = task.by_ref().deadline(Instant::now()).wait();
+            assert!(matches!(past, Err(WaitError::TimedOut)));
+            let ended = task.by_ref().cancel_on(&stop.token()).wait();
+            assert!(matches!(ended, Err(WaitError::Cancelled)));
+            assert!(task.finished().timeout(SHORT / 10).wait().is_err());
+            let mut waits = Step::queued(task.by_ref().timeout(LONG));
+            door.open();
+            eventually("it is woken", || waits.wakes() == 1);
+            assert_eq!(waits.expect_ready().unwrap(), "tea");
+            drop(waits);
+            assert!(panic_of(|| task.by_ref().wait()).contains("after it had yielded the outcome"));
+            // In a future of the scope, and without a limit.
+            let length = scope.spawn_future(async {
+                let mut task = scope.spawn(|| word.len());
+                task.finished().await;
+                task.by_ref().await.unwrap()
+            });
+            assert_eq!(length.wait().unwrap(), 3);
+        });
+    });
+}
+
+/// The wait is over, the task is not: the scope still waits for what borrows.
+#[test]
+fn a_bounded_wait_gives_the_scoped_handle_up_and_the_scope_waits() {
+    in_both_modes(|mode| {
+        let (pool, stop) = (pool(mode, 1), CancelSource::new());
+        stop.cancel();
+        let (done, door) = (AtomicUsize::new(0), Door::new());
+        pool.scope(|scope| {
+            let start = || {
+                scope.spawn(|| {
+                    door.pass();
+                    done.fetch_add(1, Ordering::SeqCst)
+                })
+            };
+            assert!(matches!(start().timeout(SHORT / 10).wait(), Err(WaitError::TimedOut)));
+            let now = Instant::now();
+            assert!(matches!(start().deadline(now).wait(), Err(WaitError::TimedOut)));
+            let ended = start().cancel_on(&stop.token()).wait();
+            assert!(matches!(ended, Err(WaitError::Cancelled)));
+            let outcome = start().timeout(LONG);
+            door.open();
+            assert_eq!(outcome.wait().unwrap(), 3);
+        });
+        assert_eq!(done.into_inner(), 4);
+    });
+}
+
+/// Whoever learns of a panic by a bounded wait has been told: the scope does not panic as well.
+#[test]
+fn a_panic_that_is_told_to_a_bounded_wait_is_told() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        pool.scope(|scope| {
+            let mut task = scope.spawn(|| panic!("as expected"));
+            let outcome: Result<(), _> = task.by_ref().timeout(LONG).wait();
+            assert!(matches!(outcome, Err(WaitError::Refused(JoinError::Panicked(_)))));
+            let other = scope.spawn(|| panic!("as expected, too"));
+            let outcome: Result<(), _> = other.timeout(LONG).wait();
+            assert!(matches!(outcome, Err(WaitError::Refused(JoinError::Panicked(_)))));
+        });
     });
 }
 
