@@ -1,15 +1,13 @@
 //! The messages of a queue: each has its place, and finds it again.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use hashbrown::HashMap;
 
 use super::command::Millis;
 use super::session::Owner;
 
-/// A queue that has grown beyond so many places gives the memory back when it is empty.
-const KEPT_PLACES: usize = 1024;
+/// The priority of most messages: for them alone there is no other index.
+const USUAL: i32 = 0;
 
 /// Numbers of messages stay below this, so that every JSON reader can represent them.
 pub(super) const MAX_NUMBER: u64 = 1 << 53;
@@ -38,14 +36,16 @@ pub(super) struct Messages {
     beyond: u64,
     /// Above the numbers of all messages that were put here. Not journaled.
     above: u64,
-    /// What can be taken: by priority, then by number.
-    ready: BTreeMap<i32, VecDeque<Message>>,
-    ready_count: usize,
+    /// What can be taken: by priority, then by number. A tree, since messages leave from anywhere when they are
+    /// withdrawn, and come back to anywhere.
+    ready: BTreeMap<(i32, u64), Message>,
+    /// The numbers of those among them that have not the usual priority: a number is found without its priority.
+    unusual: BTreeSet<u64>,
     /// What cannot be taken yet, by number; and in the order of time.
     delayed: BTreeMap<u64, Message>,
     due: BTreeSet<(Millis, u64)>,
     /// What is out to be acknowledged, by number.
-    out: HashMap<u64, (Message, Owner)>,
+    out: BTreeMap<u64, (Message, Owner)>,
     /// How many bytes all of them have.
     bytes: u64,
     /// When the kernel will look for messages that are due. Not journaled.
@@ -60,17 +60,17 @@ impl Messages {
             beyond: next,
             above: 0,
             ready: BTreeMap::new(),
-            ready_count: 0,
+            unusual: BTreeSet::new(),
             delayed: BTreeMap::new(),
             due: BTreeSet::new(),
-            out: HashMap::new(),
+            out: BTreeMap::new(),
             bytes: 0,
             alarm: None,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ready_count + self.delayed.len() + self.out.len()
+        self.ready.len() + self.delayed.len() + self.out.len()
     }
 
     /// The number that the next message gets.
@@ -84,7 +84,7 @@ impl Messages {
     }
 
     pub(super) fn ready(&self) -> usize {
-        self.ready_count
+        self.ready.len()
     }
 
     pub(super) fn delayed(&self) -> usize {
@@ -120,11 +120,10 @@ impl Messages {
             // As good as always: messages come in the order of their numbers.
             return false;
         }
-        let ready = self.ready.values().any(|lane| {
-            lane.back().is_some_and(|last| last.number >= number)
-                && lane.binary_search_by_key(&number, |message| message.number).is_ok()
-        });
-        ready || self.delayed.contains_key(&number) || self.out.contains_key(&number)
+        self.ready.contains_key(&(USUAL, number))
+            || self.unusual.contains(&number)
+            || self.delayed.contains_key(&number)
+            || self.out.contains_key(&number)
     }
 
     fn place(&mut self, message: Message) {
@@ -137,31 +136,15 @@ impl Messages {
     }
 
     fn make_ready(&mut self, message: Message) {
-        self.ready_count += 1;
-        let lane = self.ready.entry(message.priority).or_default();
-        if lane.back().is_none_or(|last| last.number < message.number) {
-            lane.push_back(message);
-        } else {
-            let place = lane.partition_point(|other| other.number < message.number);
-            lane.insert(place, message);
+        if message.priority != USUAL {
+            self.unusual.insert(message.number);
         }
-    }
-
-    /// Puts many, in the order of their numbers, in their places. Each of them by itself could make half of a lane move.
-    fn make_all_ready(&mut self, all: Vec<Message>) {
-        let mut lanes: BTreeMap<i32, Vec<Message>> = BTreeMap::new();
-        for message in all {
-            lanes.entry(message.priority).or_default().push(message);
-        }
-        for (priority, messages) in lanes {
-            self.ready_count += messages.len();
-            merge(self.ready.entry(priority).or_default(), messages);
-        }
+        self.ready.insert((message.priority, message.number), message);
     }
 
     /// The first message that can be taken.
     pub(super) fn first(&self) -> Option<&Message> {
-        self.ready.values().find_map(VecDeque::front)
+        self.ready.first_key_value().map(|(_, first)| first)
     }
 
     /// Takes a message out of its place.
@@ -179,17 +162,9 @@ impl Messages {
     }
 
     fn remove_ready(&mut self, number: u64, priority: i32) -> Option<Message> {
-        let lane = self.ready.get_mut(&priority)?;
-        let message = match lane.front() {
-            Some(front) if front.number == number => lane.pop_front()?,
-            _ => {
-                let place = lane.binary_search_by_key(&number, |message| message.number).ok()?;
-                lane.remove(place)?
-            }
-        };
-        self.ready_count -= 1;
-        if lane.is_empty() && (priority != 0 || lane.capacity() > KEPT_PLACES) {
-            self.ready.remove(&priority);
+        let message = self.ready.remove(&(priority, number))?;
+        if priority != USUAL {
+            self.unusual.remove(&number);
         }
         Some(message)
     }
@@ -242,28 +217,23 @@ impl Messages {
         }
     }
 
-    /// Ends loans: these messages, in the order of their numbers, are back in their places.
+    /// Ends loans: these messages are back in their places.
     pub(super) fn give_back_all(&mut self, numbers: impl Iterator<Item = u64>) {
-        let back = numbers.filter_map(|number| Some(self.out.remove(&number)?.0)).collect();
-        self.make_all_ready(back);
+        for number in numbers {
+            self.give_back(number, None);
+        }
     }
 
     /// Takes out any message, wherever it is, and says to whom it was out.
     pub(super) fn drop_any(&mut self) -> Option<(Message, Option<Owner>)> {
-        let dropped = if let Some(mut lane) = self.ready.first_entry() {
-            let message = lane.get_mut().pop_back();
-            if lane.get().is_empty() {
-                lane.remove();
-            }
-            let Some(message) = message else { return self.drop_any() };
-            self.ready_count -= 1;
+        let dropped = if let Some((_, message)) = self.ready.pop_last() {
+            self.unusual.remove(&message.number);
             (message, None)
         } else if let Some((_, message)) = self.delayed.pop_first() {
             self.due.remove(&(message.due, message.number));
             (message, None)
         } else {
-            let number = *self.out.keys().next()?;
-            let (message, owner) = self.out.remove(&number)?;
+            let (_, (message, owner)) = self.out.pop_first()?;
             (message, Some(owner))
         };
         self.bytes -= dropped.0.payload.len() as u64;
@@ -272,17 +242,17 @@ impl Messages {
 
     /// Lets those whose time has come take their places, so many at the most. How many did.
     pub(super) fn promote(&mut self, now: Millis, most: usize) -> usize {
-        let mut back = Vec::new();
-        while back.len() < most
+        let mut count = 0;
+        while count < most
             && let Some((due, number)) = self.due.first().copied()
             && due <= now
         {
             self.due.pop_first();
-            back.extend(self.delayed.remove(&number));
+            if let Some(message) = self.delayed.remove(&number) {
+                self.make_ready(message);
+                count += 1;
+            }
         }
-        back.sort_unstable_by_key(|message| message.number);
-        let count = back.len();
-        self.make_all_ready(back);
         count
     }
 
@@ -294,7 +264,7 @@ impl Messages {
     /// All messages that the journal knows, in the order of their numbers, with the session that they
     /// are out to.
     pub(super) fn journaled(&self) -> Vec<(&Message, Option<u32>)> {
-        let inside = self.ready.values().flatten().chain(self.delayed.values());
+        let inside = self.ready.values().chain(self.delayed.values());
         let inside = inside.map(|message| (message, None));
         let out = self.out.values().map(|(message, owner)| match owner {
             Owner::Session(session) => (message, Some(*session)),
@@ -304,35 +274,6 @@ impl Messages {
             inside.chain(out).filter(|(message, _)| message.sender.is_none()).collect();
         all.sort_unstable_by_key(|(message, _)| message.number);
         all
-    }
-}
-
-/// Merges messages into a lane; both are in the order of their numbers. What moves is what is between them and the end
-/// of the lane that is nearer.
-fn merge(lane: &mut VecDeque<Message>, mut messages: Vec<Message>) {
-    let (Some(first), Some(last)) = (messages.first(), messages.last()) else { return };
-    let before = lane.partition_point(|other| other.number < last.number);
-    let from = lane.partition_point(|other| other.number < first.number);
-    if before <= lane.len() - from {
-        let mut moved: Vec<_> = lane.drain(..before).collect();
-        while let Some(message) = messages.pop() {
-            while let Some(other) = moved.pop_if(|other| other.number > message.number) {
-                lane.push_front(other);
-            }
-            lane.push_front(message);
-        }
-        for other in moved.into_iter().rev() {
-            lane.push_front(other);
-        }
-    } else {
-        let mut moved = lane.drain(from..).collect::<VecDeque<_>>();
-        for message in messages {
-            while moved.front().is_some_and(|other| other.number < message.number) {
-                lane.extend(moved.pop_front());
-            }
-            lane.push_back(message);
-        }
-        lane.extend(moved);
     }
 }
 

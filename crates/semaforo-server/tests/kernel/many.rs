@@ -1,12 +1,12 @@
 //! Many at once take no longer than one by one.
 
 use semaforo_server::kernel::{
-    Answer, Command, ConnectionKey, Header, Kernel,
+    Answer, Command, ConnectionKey, Content, Header, Kernel,
     Kind::{self, Lock, Queue, Semaphore},
     Limits, Operation, Origin, Output, Reply, SessionId, State, Verb,
 };
 
-use crate::support::{BORROW, RELEASE, TAKE, acquire, put, queue, semaphore};
+use crate::support::{BORROW, RELEASE, TAKE, acquire, put, queue, semaphore, transfer};
 
 /// So many that each must not have to walk past, or move, all others.
 const MANY: u64 = 100_000;
@@ -94,6 +94,60 @@ fn messages_that_return_together() {
         let numbers: Vec<_> = std::iter::from_fn(|| crowd.take()).collect();
         assert!(numbers.into_iter().eq(1..=MANY));
     }
+}
+
+/// Each of them is in the middle of the queue.
+#[test]
+fn transfers_that_are_withdrawn_together() {
+    let mut crowd = Crowd::new();
+    for verb in [put(b"m"), transfer(b"t"), put(b"m")] {
+        for _ in 0..MANY {
+            crowd.ask(1, None, Queue, verb);
+        }
+    }
+    crowd.give_up(1, None);
+    let census = crowd.kernel.census();
+    assert_eq!((census.waits, census.messages), (0, 2 * MANY as usize));
+    assert_eq!(crowd.take(), Some(1));
+}
+
+/// Each has a priority of its own, and it is looked for among all of them.
+#[test]
+fn messages_of_many_priorities_that_come_back() {
+    let mut crowd = Crowd::new();
+    let mut parcels = Vec::new();
+    for at in 0..MANY {
+        let priority = i32::try_from(at).unwrap_or(0);
+        crowd.ask(9, None, Queue, Verb::Put { payload: b"m", priority, delay: 0 });
+    }
+    for _ in 0..MANY / 2 {
+        let Reply::Answer(answer) = crowd.ask(8, None, Queue, TAKE) else { panic!("it waits") };
+        let Content::Fragile(parcel) = answer.content else { panic!("it is no message") };
+        parcels.push(parcel);
+    }
+    for parcel in &parcels {
+        crowd.kernel.undelivered(0, parcel, &mut crowd.out);
+        // It does not come back twice.
+        crowd.kernel.undelivered(0, parcel, &mut crowd.out);
+    }
+    let numbers: Vec<_> = std::iter::from_fn(|| crowd.take()).collect();
+    assert!(numbers.into_iter().eq(1..=MANY));
+}
+
+#[test]
+fn messages_that_are_out_when_their_queue_is_deleted() {
+    let mut crowd = Crowd::new();
+    for _ in 0..MANY {
+        crowd.ask(9, None, Queue, put(b"m"));
+        crowd.ask(1, None, Queue, BORROW);
+    }
+    crowd.out.portion = 1000;
+    crowd.ask(9, None, Queue, Verb::Delete);
+    while crowd.kernel.has_postponed() {
+        crowd.out.moved = 0;
+        crowd.kernel.tick(0, &mut crowd.out);
+    }
+    assert_eq!(crowd.kernel.census().messages, 0);
 }
 
 #[test]
