@@ -134,7 +134,7 @@ impl Kernel {
     pub fn resume(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.state.connection_mut(key).paused = false;
         let waits = self.waits_of(key);
-        let places = self.wake_all(&waits);
+        let places = waits.into_iter().filter_map(|wait| self.wake(wait)).collect();
         self.pump_each(places, now, out);
         self.state.tidy_connection(key);
     }
@@ -151,53 +151,26 @@ impl Kernel {
         if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
             return None;
         }
-        if let Some(line) = self.state.line_of(wait) {
-            self.waits.unlink(line, List::Object, key);
-        }
-        let wait = self.waits.get_mut(key)?;
-        wait.dormant = true;
-        let place = wait.place;
-        if let Some(aside) = self.state.line_of(wait) {
-            self.waits.push(aside, List::Object, key);
-        }
-        Some(place)
+        self.move_aside(key, true)
     }
 
-    /// Lets somebody stand in its place again, which is behind `after` if that one is given. Says where: it may be its turn.
-    fn wake(&mut self, key: u32, after: Option<u32>) -> Option<u32> {
-        let wait = self.waits.get(key)?;
-        if !wait.dormant {
-            return None;
-        }
-        if let Some(aside) = self.state.line_of(wait) {
-            self.waits.unlink(aside, List::Object, key);
-        }
-        let wait = self.waits.get_mut(key)?;
-        wait.dormant = false;
-        let place = wait.place;
-        if let Some(line) = self.state.line_of(wait) {
-            self.waits.push_in_order(line, List::Object, key, after);
-        }
-        Some(place)
+    /// Lets somebody stand in its place again. Says where: it may be its turn.
+    fn wake(&mut self, key: u32) -> Option<u32> {
+        self.waits.get(key).filter(|wait| wait.dormant)?;
+        self.move_aside(key, false)
     }
 
-    /// Lets all of them stand in their places again. Says where: it may be their turn.
-    fn wake_all(&mut self, keys: &[u32]) -> Vec<u32> {
-        let waits = keys.iter().filter_map(|key| Some((*key, self.waits.get(*key)?)));
-        let dormant = waits.filter(|(_, wait)| wait.dormant);
-        let mut dormant: Vec<_> = dormant
-            .map(|(key, wait)| ((wait.place, wait.lane), self.waits.ticket(key), key))
-            .collect();
-        let places = dormant.iter().map(|((place, _), ..)| *place).collect();
-        // By line and number: each is looked for from the place of the one before, so a line is walked along only once.
-        dormant.sort_unstable();
-        let mut before = None;
-        for (line, _, key) in dormant {
-            let after = before.filter(|(other, _)| *other == line).map(|(_, after)| after);
-            self.wake(key, after);
-            before = Some((line, key));
+    /// Moves one who waits from its line to those aside, or back. Says where.
+    fn move_aside(&mut self, key: u32, dormant: bool) -> Option<u32> {
+        let wait = self.waits.get_mut(key)?;
+        if let Some(line) = self.state.line_of(wait) {
+            line.leave(wait, key);
         }
-        places
+        wait.dormant = dormant;
+        if let Some(line) = self.state.line_of(wait) {
+            line.join(wait, key);
+        }
+        Some(wait.place)
     }
 
     /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
@@ -211,7 +184,7 @@ impl Kernel {
         let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
         self.waits.set_deadline(key, deadline);
         let paused = self.state.is_paused(asker.origin.connection);
-        let moved = if paused { self.fall_asleep(key) } else { self.wake(key, None) };
+        let moved = if paused { self.fall_asleep(key) } else { self.wake(key) };
         if let Some(place) = moved {
             self.pump(place, asker.now, out);
         }

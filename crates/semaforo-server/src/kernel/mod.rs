@@ -461,8 +461,10 @@ impl Kernel {
             self.waits.set_deadline(key, Some(asker.now.saturating_add(timeout)));
         }
         self.count_waiting(place, asker.retry.is_some(), 1);
-        if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
-            self.waits.push(line, List::Object, key);
+        if let Some(wait) = self.waits.get(key)
+            && let Some(line) = self.state.line_of(wait)
+        {
+            line.join(wait, key);
         }
         self.attach(key, asker.origin);
         if let Owner::Session(place) = asker.owner
@@ -517,8 +519,10 @@ impl Kernel {
         self.detach(key);
         let Wait { place, owner, retry, .. } = *self.waits.get(key)?;
         self.count_waiting(place, retry.is_some(), -1);
-        if let Some(line) = self.waits.get(key).and_then(|wait| self.state.line_of(wait)) {
-            self.waits.unlink(line, List::Object, key);
+        if let Some(wait) = self.waits.get(key)
+            && let Some(line) = self.state.line_of(wait)
+        {
+            line.leave(wait, key);
         }
         if let Owner::Session(place) = owner
             && let Some(session) = self.state.session_mut(place)

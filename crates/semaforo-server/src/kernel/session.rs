@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::answer::Answer;
 use super::command::{ConnectionKey, Millis};
 use super::ordered::OrderedSet;
-use super::waits::Line;
+use super::waits::Chain;
 
 /// A session's secret: whoever knows it acts for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ pub(super) struct Session {
     /// Its requests that wait, by their numbers. Not journaled.
     pub(super) waiting: HashMap<u64, u32>,
     /// All that it waits for. Not journaled.
-    pub(super) waits: Line,
+    pub(super) waits: Chain,
 }
 
 impl Session {
@@ -87,7 +87,7 @@ impl Session {
             deadline: 0,
             check: None,
             waiting: HashMap::new(),
-            waits: Line::default(),
+            waits: Chain::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::command::{ConnectionKey, Wish};
 use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
-use super::waits::List;
+use super::waits::Line;
 use super::{Kernel, Kind};
 
 /// The most bytes of a list: as many as a request may have, so that a short request has no long answer.
@@ -201,9 +201,7 @@ impl Kernel {
             let hold = self.state.hold(fence)?;
             Some(Holder { fence, wish: hold.wish, who: self.who(hold.owner) })
         });
-        let waiters = object.lines.iter().flat_map(|line| {
-            std::iter::successors(line.head(), |key| self.waits.next(*key, List::Object))
-        });
+        let waiters = object.lines.iter().flat_map(Line::keys);
         let waiters = waiters.filter_map(|key| Some(self.who(self.waits.get(key)?.owner)));
         Some(ObjectView {
             kind: object.kind,

@@ -1,10 +1,14 @@
 //! Those who wait: each stands in a line of its object, and is on the list of its connection.
+//!
+//! A line is in the order in which they came: one that was passed over comes back to its place in it. The lists only
+//! have to be gone through.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::command::{Millis, Origin, Retry};
 use super::gate::Entry;
+use super::ordered::OrderedSet;
 use super::session::Owner;
 use super::slots::Slots;
 
@@ -38,7 +42,7 @@ pub(super) struct Wait {
     pub(super) origin: Option<Origin>,
     pub(super) retry: Option<Retry>,
     deadline: Option<Millis>,
-    links: [Links; 3],
+    links: [Links; 2],
 }
 
 impl Wait {
@@ -84,14 +88,43 @@ struct Links {
     next: Option<u32>,
 }
 
+/// Those who wait at an object, in the order in which they came, by their tickets and keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line(OrderedSet<(u64, u32)>);
+
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Who came first.
+    pub(super) fn head(&self) -> Option<u32> {
+        self.keys().next()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|(_, key)| key)
+    }
+
+    /// Adds one in its place.
+    pub(super) fn join(&mut self, wait: &Wait, key: u32) {
+        self.0.insert((wait.ticket, key));
+    }
+
+    /// Takes one out, wherever it stands.
+    pub(super) fn leave(&mut self, wait: &Wait, key: u32) {
+        self.0.remove(&(wait.ticket, key));
+    }
+}
+
 /// A list through those who wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct Chain {
     head: Option<u32>,
     tail: Option<u32>,
 }
 
-impl Line {
+impl Chain {
     pub(super) fn is_empty(&self) -> bool {
         self.head.is_none()
     }
@@ -104,12 +137,10 @@ impl Line {
 /// Which of the lists that one who waits can be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// A line of its object, or those aside.
-    Object = 0,
     /// All that its connection waits for.
-    Connection = 1,
+    Connection = 0,
     /// All that its named session waits for.
-    Session = 2,
+    Session = 1,
 }
 
 /// All who wait.
@@ -176,10 +207,6 @@ impl Waits {
         self.get(key)?.links[list as usize].next
     }
 
-    fn previous(&self, key: u32, list: List) -> Option<u32> {
-        self.get(key)?.links[list as usize].previous
-    }
-
     /// When somebody came, among all.
     pub(super) fn ticket(&self, key: u32) -> Option<u64> {
         self.get(key).map(|wait| wait.ticket)
@@ -200,78 +227,28 @@ impl Waits {
     }
 
     /// Adds one at the end.
-    pub(super) fn push(&mut self, line: &mut Line, list: List, key: u32) {
-        self.link(line, list, key, line.tail, None);
-    }
-
-    /// Adds one where its number belongs: one that was dormant comes back to its place. It is looked for from `after` on, one
-    /// that came earlier, or from both ends.
-    pub(super) fn push_in_order(
-        &mut self,
-        line: &mut Line,
-        list: List,
-        key: u32,
-        after: Option<u32>,
-    ) {
-        let Some(ticket) = self.ticket(key) else { return };
-        let mut next = match after {
-            Some(after) => self.next(after, list),
-            None => line.head,
-        };
-        let mut previous = line.tail;
-        loop {
-            // The first that came later, or the last that came earlier.
-            if next.is_none_or(|other| self.ticket(other) > Some(ticket)) {
-                let previous = match next {
-                    Some(next) => self.previous(next, list),
-                    None => line.tail,
-                };
-                return self.link(line, list, key, previous, next);
-            }
-            if previous.is_none_or(|other| self.ticket(other) < Some(ticket)) {
-                let next = match previous {
-                    Some(previous) => self.next(previous, list),
-                    None => line.head,
-                };
-                return self.link(line, list, key, previous, next);
-            }
-            next = next.and_then(|other| self.next(other, list));
-            previous = previous.and_then(|other| self.previous(other, list));
-        }
-    }
-
-    fn link(
-        &mut self,
-        line: &mut Line,
-        list: List,
-        key: u32,
-        previous: Option<u32>,
-        next: Option<u32>,
-    ) {
+    pub(super) fn push(&mut self, chain: &mut Chain, list: List, key: u32) {
+        let previous = chain.tail.replace(key);
         if let Some(links) = self.links(key, list) {
-            *links = Links { previous, next };
+            *links = Links { previous, next: None };
         }
         match previous.and_then(|other| self.links(other, list)) {
             Some(links) => links.next = Some(key),
-            None => line.head = Some(key),
-        }
-        match next.and_then(|other| self.links(other, list)) {
-            Some(links) => links.previous = Some(key),
-            None => line.tail = Some(key),
+            None => chain.head = Some(key),
         }
     }
 
     /// Takes one off, wherever it stands.
-    pub(super) fn unlink(&mut self, line: &mut Line, list: List, key: u32) {
+    pub(super) fn unlink(&mut self, chain: &mut Chain, list: List, key: u32) {
         let Some(links) = self.links(key, list) else { return };
         let Links { previous, next } = std::mem::take(links);
         match previous.and_then(|other| self.links(other, list)) {
             Some(links) => links.next = next,
-            None => line.head = next,
+            None => chain.head = next,
         }
         match next.and_then(|other| self.links(other, list)) {
             Some(links) => links.previous = previous,
-            None => line.tail = previous,
+            None => chain.tail = previous,
         }
     }
 }
@@ -288,9 +265,9 @@ mod tests {
         Wait::new(0, 0, Ask::Enter(Entry::Pass), owner)
     }
 
-    fn backwards(waits: &Waits, line: Line, list: List) -> Vec<u32> {
-        let previous = |key: &u32| waits.previous(*key, list);
-        let mut all: Vec<_> = std::iter::successors(line.tail, previous).collect();
+    fn backwards(waits: &Waits, chain: Chain, list: List) -> Vec<u32> {
+        let previous = |key: &u32| waits.get(*key)?.links[list as usize].previous;
+        let mut all: Vec<_> = std::iter::successors(chain.tail, previous).collect();
         all.reverse();
         all
     }
@@ -298,50 +275,51 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-        /// Lines are what plain lists would be, whoever leaves and comes back, and lists do not disturb each other.
+        /// Lines and lists are what plain ones would be, whoever leaves and comes back, and do not disturb each other.
         #[test]
         fn lines_are_lists(steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..60)) {
             let mut waits = Waits::default();
-            let (mut line, mut other) = (Line::default(), Line::default());
+            let (mut line, mut some, mut other) = (Line::default(), Chain::default(), Chain::default());
             let (mut there, mut away, mut all) = (Vec::new(), Vec::new(), Vec::new());
             for (step, index) in steps {
                 match step {
                     0 => {
                         let key = waits.insert(wait());
-                        waits.push(&mut line, List::Object, key);
+                        line.join(&waits.get(key).cloned().unwrap(), key);
+                        waits.push(&mut some, List::Connection, key);
                         waits.push(&mut other, List::Session, key);
                         there.push(key);
                         all.push(key);
                     }
                     1 if !there.is_empty() => {
                         let key = there.remove(index.index(there.len()));
-                        waits.unlink(&mut line, List::Object, key);
+                        line.leave(waits.get(key).unwrap(), key);
                         away.push(key);
                     }
                     2 if !away.is_empty() => {
                         let key = away.remove(index.index(away.len()));
                         let ticket = |key: &u32| waits.ticket(*key);
                         let place = there.partition_point(|other| ticket(other) < ticket(&key));
-                        // From anyone who came earlier, or from the ends.
-                        let after = index.index(there.len() + 1).checked_sub(1);
-                        let after = after.filter(|after| *after < place).map(|after| there[after]);
-                        waits.push_in_order(&mut line, List::Object, key, after);
+                        line.join(waits.get(key).unwrap(), key);
                         there.insert(place, key);
                     }
                     3 if !there.is_empty() => {
                         let key = there.remove(index.index(there.len()));
-                        waits.unlink(&mut line, List::Object, key);
+                        line.leave(waits.get(key).unwrap(), key);
+                        waits.unlink(&mut some, List::Connection, key);
                         waits.unlink(&mut other, List::Session, key);
                         all.retain(|other| *other != key);
                         prop_assert!(waits.remove(key).is_some());
                     }
                     _ => {}
                 }
-                prop_assert_eq!(&waits.all(line.head(), List::Object), &there);
-                prop_assert_eq!(&backwards(&waits, line, List::Object), &there);
-                prop_assert_eq!(&waits.all(other.head(), List::Session), &all);
-                prop_assert_eq!(&backwards(&waits, other, List::Session), &all);
-                prop_assert_eq!(line.is_empty(), there.is_empty());
+                prop_assert!(line.keys().eq(there.iter().copied()));
+                prop_assert_eq!(line.head(), there.first().copied());
+                for (chain, list) in [(some, List::Connection), (other, List::Session)] {
+                    prop_assert_eq!(&waits.first_of(chain.head(), list, usize::MAX), &all);
+                    prop_assert_eq!(&backwards(&waits, chain, list), &all);
+                }
+                prop_assert_eq!((line.is_empty(), some.is_empty()), (there.is_empty(), all.is_empty()));
             }
         }
     }

@@ -3,7 +3,7 @@
 use semaforo_server::kernel::{
     Answer, Command, ConnectionKey, Content, Header, Kernel,
     Kind::{self, Lock, Queue, Semaphore},
-    Limits, Operation, Origin, Output, Reply, SessionId, State, Verb,
+    Limits, Operation, Origin, Output, Reply, Retry, SessionId, State, Verb,
 };
 
 use crate::support::{BORROW, RELEASE, TAKE, acquire, put, queue, semaphore, transfer};
@@ -32,9 +32,20 @@ impl Crowd {
     }
 
     fn command(&mut self, at: u64, session: Option<SessionId>, operation: Operation<'_>) -> Reply {
+        self.numbered(at, session, None, operation)
+    }
+
+    fn numbered(
+        &mut self,
+        at: u64,
+        session: Option<SessionId>,
+        seq: Option<u64>,
+        operation: Operation<'_>,
+    ) -> Reply {
         self.tickets += 1;
         let origin = Origin { connection: ConnectionKey(at), ticket: self.tickets };
-        let command = Command { session, retry: None, acked: None, timeout: None, operation };
+        let retry = seq.map(|seq| Retry { seq, digest: seq });
+        let command = Command { session, retry, acked: None, timeout: None, operation };
         self.kernel.decide(0, origin, &command, &mut self.out)
     }
 
@@ -186,4 +197,24 @@ fn requests_that_are_back_together() {
         crowd.give_up(at, None);
     }
     assert_eq!(crowd.kernel.census().waits, 0);
+}
+
+/// Its place is in the middle of a long line.
+#[test]
+fn a_request_that_comes_again_and_again() {
+    let mut crowd = Crowd::new();
+    let again = || Operation::Object { kind: Lock, name: "a", verb: acquire(1) };
+    crowd.ask(9, None, Lock, acquire(1));
+    for at in 0..MANY {
+        crowd.ask(100 + at, None, Lock, acquire(1));
+        if at == MANY / 2 {
+            crowd.numbered(1, Some(SESSION), Some(1), again());
+        }
+    }
+    for round in 0..MANY {
+        let at = 1 + round % 2;
+        crowd.numbered(at, Some(SESSION), Some(1), again());
+        crowd.give_up(at, None);
+    }
+    assert_eq!(crowd.kernel.census().waits, MANY as usize + 1);
 }

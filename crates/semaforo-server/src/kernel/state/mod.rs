@@ -24,7 +24,7 @@ use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
-use super::waits::{Line, Wait};
+use super::waits::{Chain, Line, Wait};
 
 /// The bit of a place that says that the object exists by being used.
 const BY_USE: u32 = 1 << 31;
@@ -110,7 +110,7 @@ pub(super) struct Hold {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connection {
     pub(super) belongings: Belongings,
-    pub(super) waits: Line,
+    pub(super) waits: Chain,
     /// It does not read what it is sent: its waits are dormant.
     pub(super) paused: bool,
 }
