@@ -320,14 +320,14 @@ impl Kernel {
     }
 
     fn delete(&mut self, place: u32, out: &mut Output) -> Reply {
-        if self.is_laden(place, out) {
+        if self.is_laden(place, out) || !self.has_space_for_farewells(place, out) {
             self.forget_alarm(place);
             self.retire(place, &Event::Deleted { place }, out);
             return Reply::Answer(Answer::done());
         }
         while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
-            let reason = "it was deleted while the request waited";
-            self.complete(key, Answer::error(Status::NotFound, reason), out);
+            let answer = self.farewell(key);
+            self.complete(key, answer, out);
         }
         self.forget_postponed(place);
         self.forget_alarm(place);

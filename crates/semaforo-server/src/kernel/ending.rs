@@ -1,15 +1,15 @@
-//! Waiting that ends without a grant, and those who come and go.
+//! Waiting that ends without a grant, and requests that are passed over and come back.
 
 use hashbrown::HashSet;
 
 use super::answer::{Answer, Status};
 use super::barriers::broken;
-use super::command::{ConnectionKey, Millis, Origin};
+use super::command::{Millis, Origin};
 use super::gate::Give;
-use super::session::{Owner, Portion};
+use super::session::Portion;
 use super::state::Body;
-use super::waits::{Ask, List, Wait};
-use super::{Asker, Kernel, Output, Reply, WaitKey};
+use super::waits::{Ask, Wait};
+use super::{Asker, Kernel, Output, Reply, SMALL, WaitKey};
 
 impl Kernel {
     /// Ends a waiting request as if its time were up. Whether there was one.
@@ -29,11 +29,13 @@ impl Kernel {
         now: Millis,
         out: &mut Output,
     ) {
-        if let Some(answer) = self.last_word(key) {
-            return self.complete(key, answer, out);
-        }
-        if self.was_let_through(key) {
-            return self.complete(key, Answer::done(), out);
+        let let_through = || self.was_let_through(key).then(Answer::done);
+        if let Some(last) = self.last_word(key).or_else(let_through) {
+            // It may be kept. If there is no space for that, it is told when there is.
+            if out.has_space(SMALL) {
+                self.complete(key, last, out);
+            }
+            return;
         }
         if let Some(place) = self.step_aside(key, answer, out) {
             self.pump(place, now, out);
@@ -73,37 +75,6 @@ impl Kernel {
         }
     }
 
-    /// A connection is gone: what it had is released, and it waits for nothing any more. What a named session waits for and can
-    /// ask for again keeps its place.
-    pub fn disconnected(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
-        self.excuse_closers(key, false, out);
-        self.end_waits(now, key, None, out);
-        self.end_connection(key, now, out);
-    }
-
-    fn end_waits(
-        &mut self,
-        now: Millis,
-        key: ConnectionKey,
-        answer: Option<&Answer>,
-        out: &mut Output,
-    ) {
-        let waits = self.waits_of(key);
-        let mut places = Vec::with_capacity(waits.len());
-        for wait in waits {
-            let retryable = self.waits.get(wait).is_some_and(|wait| {
-                matches!(wait.owner, Owner::Session(_)) && wait.retry.is_some()
-            });
-            if retryable {
-                self.detach(wait);
-                places.extend(self.fall_asleep(wait));
-            } else {
-                places.extend(self.step_aside(wait, answer.cloned(), out));
-            }
-        }
-        self.pump_each(places, now, out);
-    }
-
     /// Lets happen what can happen now that several have made way, or are back: none of them gets what another one of them
     /// leaves, and none gets what is another one's by its place.
     pub(super) fn pump_each(&mut self, places: Vec<u32>, now: Millis, out: &mut Output) {
@@ -114,34 +85,6 @@ impl Kernel {
                 self.pump(place, now, out);
             }
         }
-    }
-
-    /// A connection has half closed: it waits for nothing any more, but keeps what it has until it is gone.
-    pub fn half_closed(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
-        self.excuse_closers(key, true, out);
-        self.end_waits(now, key, Some(&Answer::plain(Status::TimedOut)), out);
-    }
-
-    /// A connection does not read what it is sent: it is passed over until it does.
-    pub fn pause(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
-        self.state.connection_mut(key).paused = true;
-        let waits = self.waits_of(key);
-        let places = waits.into_iter().filter_map(|wait| self.fall_asleep(wait)).collect();
-        self.pump_each(places, now, out);
-    }
-
-    /// A connection reads again.
-    pub fn resume(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
-        self.state.connection_mut(key).paused = false;
-        let waits = self.waits_of(key);
-        let places = waits.into_iter().filter_map(|wait| self.wake(wait)).collect();
-        self.pump_each(places, now, out);
-        self.state.tidy_connection(key);
-    }
-
-    fn waits_of(&self, key: ConnectionKey) -> Vec<u32> {
-        let head = self.state.connection(key).and_then(|other| other.waits.head());
-        self.waits.all(head, List::Connection)
     }
 
     /// Passes somebody over from now on. Says where: others may have been held up there. One whose answer is only that
@@ -155,7 +98,7 @@ impl Kernel {
     }
 
     /// Lets somebody stand in its place again. Says where: it may be its turn.
-    fn wake(&mut self, key: u32) -> Option<u32> {
+    pub(super) fn wake(&mut self, key: u32) -> Option<u32> {
         self.waits.get(key).filter(|wait| wait.dormant)?;
         self.move_aside(key, false)
     }

@@ -1,5 +1,5 @@
 //! What has ended, and had so much that giving it back takes longer than a turn may last: sessions and connections with
-//! very many holds, objects where very many requests wait.
+//! very many holds or waiting requests, objects where very many requests wait.
 //!
 //! A session is over for its client at once, and an object's name is free at once. What they had is given back in
 //! [portions](Output::portion), by the ticks that follow.
@@ -16,12 +16,15 @@ use super::{EndedSession, Kernel, Output, SMALL, SessionEnd};
 /// More bytes than the event of a hold that is given back has in the journal, or that of messages.
 const RELEASED: usize = 32;
 
-/// An owner that has ended, and still has something.
+/// More bytes than the outcome of a request that was let through has in the journal when it is kept.
+const OUTCOME: usize = 64;
+
+/// An owner that has ended, and still has something; or a connection with which there is [more to do](super::connections).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
-    owner: Owner,
+    pub(super) owner: Owner,
     /// The request that closed the session: it is answered when everything is given back.
-    closer: Option<Origin>,
+    pub(super) closer: Option<Origin>,
 }
 
 impl Kernel {
@@ -58,7 +61,7 @@ impl Kernel {
         let Some(session) = self.state.session(place) else { return };
         let portion = session.belongings.first(usize::MAX);
         let places = self.places(&portion);
-        out.moved += portion.len();
+        out.moved += 1 + portion.len() + session.kept.len();
         let bytes = session.kept_bytes(u64::MAX);
         self.bytes -= bytes;
         self.kept -= bytes;
@@ -85,23 +88,6 @@ impl Kernel {
         !waits.is_empty()
     }
 
-    /// Gives back what a connection has that is gone.
-    pub(super) fn end_connection(&mut self, key: ConnectionKey, now: Millis, out: &mut Output) {
-        let Some(connection) = self.state.connection(key) else { return };
-        if connection.belongings.len() > out.portion {
-            self.leaving.push_back(Leaving { owner: Owner::Connection(key), closer: None });
-            return;
-        }
-        let portion = connection.belongings.first(usize::MAX);
-        let places = self.places(&portion);
-        out.moved += portion.len();
-        if let Some(connection) = self.state.remove_connection(key) {
-            let given_up = self.state.give_up(&connection.belongings);
-            debug_assert_eq!(given_up, Ok(()));
-        }
-        self.pump_all(places, now, out);
-    }
-
     /// The sessions that were leaving when the server ended go on with it.
     pub(super) fn find_leaving(&mut self) {
         let sessions = self.state.sessions().filter(|(_, session)| session.is_leaving);
@@ -109,17 +95,18 @@ impl Kernel {
         self.leaving.extend(owners.map(|owner| Leaving { owner, closer: None }));
     }
 
-    /// Ends a request whose turn has come if its session has ended. Whether it has.
+    /// Ends a request whose turn has come if its session has ended, or its connection. Whether it has.
     pub(super) fn comes_too_late(&mut self, key: u32, out: &mut Output) -> bool {
-        let Some(Owner::Session(place)) = self.waits.get(key).map(|wait| wait.owner) else {
+        if self.leaving.is_empty() {
             return false;
-        };
-        let is_leaving = !self.leaving.is_empty()
-            && self.state.session(place).is_some_and(|session| session.is_leaving);
-        if is_leaving {
-            self.step_aside(key, Some(ended()), out);
         }
-        is_leaving
+        if let Some(Owner::Session(place)) = self.waits.get(key).map(|wait| wait.owner)
+            && self.state.session(place).is_some_and(|session| session.is_leaving)
+        {
+            self.step_aside(key, Some(ended()), out);
+            return true;
+        }
+        self.is_overdue(key, out)
     }
 
     /// The requests of a connection that close a session wait no longer: what they want is going to happen.
@@ -160,7 +147,10 @@ impl Kernel {
             }
             let ended = match leaving.owner {
                 Owner::Session(place) => self.leave_session(place, now, out),
-                Owner::Connection(key) => self.leave_connection(key, now, out),
+                Owner::Connection(key) => {
+                    let most = out.portion.saturating_sub(out.moved).max(1);
+                    self.go_on_with(key, most, now, out)
+                }
             };
             self.leaving.pop_front();
             if !ended {
@@ -198,26 +188,18 @@ impl Kernel {
         false
     }
 
-    /// The next portion of a connection. Whether it was the last.
-    fn leave_connection(&mut self, key: ConnectionKey, now: Millis, out: &mut Output) -> bool {
-        let most = out.portion.saturating_sub(out.moved).max(1);
-        let Some(connection) = self.state.connection(key) else { return true };
-        let portion = connection.belongings.first(most);
-        let places = self.places(&portion);
-        out.moved += portion.len();
-        let given_up = self.state.give_up_first(Owner::Connection(key), most);
-        debug_assert_eq!(given_up, Ok(()));
-        self.pump_all(places, now, out);
-        self.state.tidy_connection(key);
-        self.state.connection(key).is_none()
-    }
-
     /// Whether so much hangs on an object that it is taken apart in portions.
     pub(super) fn is_laden(&self, place: u32, out: &Output) -> bool {
         let Some(object) = self.state.object(place) else { return false };
         let messages = if let Body::Queue(messages) = &object.body { messages.len() } else { 0 };
         let waiting = object.waiting as usize;
         waiting.saturating_add(object.holders.len()).saturating_add(messages) > out.portion
+    }
+
+    /// Whether the journal has space for the answers that are kept if all who wait at an object were let through.
+    pub(super) fn has_space_for_farewells(&self, place: u32, out: &Output) -> bool {
+        let waiting = self.state.object(place).map_or(0, |object| object.waiting as usize);
+        out.has_space(SMALL.saturating_add(waiting.saturating_mul(OUTCOME)))
     }
 
     /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on it is taken apart by
@@ -238,7 +220,8 @@ impl Kernel {
         while !out.has_moved_enough() {
             out.moved += 1;
             if let Some(key) = self.state.object(place).and_then(Object::any_wait) {
-                if out.is_full() {
+                // What was let through may be kept.
+                if out.is_full() || !out.has_space(SMALL) {
                     return false;
                 }
                 let answer = self.last_word(key).unwrap_or_else(|| Answer::plain(Status::NotFound));
@@ -264,9 +247,17 @@ impl Kernel {
                 arrived(*generation, *index)
             }
             (Body::Barrier(_), _) => broken(),
-            _ if self.was_let_through(key) => Answer::done(),
-            _ => Answer::error(Status::NotFound, "it was deleted while the request waited"),
+            _ => self.farewell(key),
         })
+    }
+
+    /// The answer to a request that waits at an object that is deleted: what was let through, and only was not told, has
+    /// got through.
+    pub(super) fn farewell(&self, key: u32) -> Answer {
+        if self.was_let_through(key) {
+            return Answer::done();
+        }
+        Answer::error(Status::NotFound, "it was deleted while the request waited")
     }
 }
 

@@ -13,6 +13,7 @@ mod answer;
 mod barriers;
 mod codec;
 mod command;
+mod connections;
 mod decide;
 mod ending;
 mod event;
@@ -112,6 +113,8 @@ pub struct Output {
     pub urgent: bool,
     /// The sessions that have ended, if [they are to be told](Self::tells).
     pub ended: Vec<EndedSession>,
+    /// The connections that had half closed, [in portions](Kernel::is_giving_up), and wait for nothing any more.
+    pub given_up: Vec<ConnectionKey>,
     /// Whether it is to be told which sessions have ended.
     pub tells: bool,
     /// Nobody reads the events: there is no journal.
@@ -142,6 +145,7 @@ impl Default for Output {
             answers: Vec::new(),
             urgent: false,
             ended: Vec::new(),
+            given_up: Vec::new(),
             tells: false,
             unrecorded: false,
             room: usize::MAX,
@@ -389,6 +393,8 @@ impl Kernel {
             && !out.is_busy()
             && out.has_space(SMALL)
         {
+            // Some are answered nowhere, and cost time all the same.
+            out.moved += 1;
             self.withdraw(key, Some(Answer::plain(Status::TimedOut)), now, out);
         }
         while let Some((check, place)) = self.session_checks.first().copied()
@@ -401,7 +407,10 @@ impl Kernel {
                 Some(deadline) if deadline <= now => {
                     self.end_session(place, SessionEnd::Expired, None, now, out);
                 }
-                _ => self.check_later(place),
+                _ => {
+                    out.moved += 1;
+                    self.check_later(place);
+                }
             }
         }
         self.go_on_giving_back(now, out);
@@ -509,6 +518,9 @@ impl Kernel {
             return;
         };
         let connection = self.state.connection_mut(origin.connection);
+        if connection.rest == Some(key) {
+            connection.rest = self.waits.next(key, List::Connection);
+        }
         self.waits.unlink(&mut connection.waits, List::Connection, key);
         self.state.tidy_connection(origin.connection);
     }

@@ -3,7 +3,7 @@
 use super::command::Millis;
 use super::gate::Give;
 use super::state::{Body, Postponed};
-use super::{Kernel, Output};
+use super::{Kernel, Output, SMALL};
 
 impl Kernel {
     /// Whether there was no [room](Output::room) to let all requests through that could be, or something has ended that
@@ -39,10 +39,11 @@ impl Kernel {
         }
     }
 
-    /// Goes on with all objects that were postponed, by turns: what is not done now comes last next time.
+    /// Goes on with the objects that were postponed, by turns: what is not done now comes last next time.
     pub(super) fn resume_postponed(&mut self, now: Millis, out: &mut Output) {
-        for _ in 0..self.postponed.len() {
-            if out.is_full() {
+        // Each may have to wait on, for space in the journal, so not all are looked at in one tick.
+        for _ in 0..self.postponed.len().min(out.portion) {
+            if out.is_full() || !out.has_space(SMALL) {
                 return;
             }
             let Some((_, place)) = self.postponed.pop_first() else { return };

@@ -212,11 +212,6 @@ impl Waits {
         self.get(key).map(|wait| wait.ticket)
     }
 
-    /// The keys of all on a list that begins there.
-    pub(super) fn all(&self, head: Option<u32>, list: List) -> Vec<u32> {
-        self.first_of(head, list, usize::MAX)
-    }
-
     /// The first keys on a list that begins there.
     pub(super) fn first_of(&self, head: Option<u32>, list: List, most: usize) -> Vec<u32> {
         std::iter::successors(head, |key| self.next(*key, list)).take(most).collect()

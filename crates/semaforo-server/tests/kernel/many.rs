@@ -173,6 +173,28 @@ fn messages_that_are_due_together() {
     assert!(numbers.into_iter().eq(1..=MANY));
 }
 
+/// There is no space in the journal for any of them: they are not all looked at in vain.
+#[test]
+fn objects_that_are_postponed() {
+    let mut crowd = Crowd::new();
+    crowd.out.room = 0;
+    for at in 0..MANY {
+        let name = &format!("l{at}");
+        let lock = |verb| Operation::Object { kind: Lock, name, verb };
+        crowd.command(1, None, lock(acquire(1)));
+        crowd.command(2, None, lock(acquire(1)));
+        crowd.command(1, None, lock(RELEASE));
+    }
+    crowd.out.room = usize::MAX;
+    for space in [0, usize::MAX] {
+        crowd.out.space = space;
+        for _ in 0..MANY / 10 {
+            crowd.kernel.tick(0, &mut crowd.out);
+        }
+    }
+    assert!(!crowd.kernel.has_postponed());
+}
+
 #[test]
 fn requests_that_are_back_together() {
     let mut crowd = Crowd::new();

@@ -78,6 +78,10 @@ pub(crate) struct World {
     pub(crate) catches_up: bool,
     /// Whether the journal has no space for messages.
     pub(crate) is_starved: bool,
+    /// How many bytes of events each step may add.
+    pub(crate) space: usize,
+    /// The connections that had half closed, and were told in portions that they wait for nothing any more.
+    pub(crate) given_up: Vec<u64>,
     /// How much the last step added: bytes of events, and of messages handed over.
     pub(crate) added: usize,
     keys: BTreeMap<Request, (WaitKey, Origin)>,
@@ -110,6 +114,8 @@ impl World {
             portion: usize::MAX,
             catches_up: false,
             is_starved: false,
+            space: usize::MAX,
+            given_up: Vec::new(),
             added: 0,
             keys: BTreeMap::new(),
             fold,
@@ -215,6 +221,7 @@ impl World {
         let payloads = out.answers.iter().filter_map(|(_, answer)| answer.payload());
         let payloads = payloads.map(<[u8]>::len).sum::<usize>();
         assert_eq!(out.handed, payloads + ANSWER * out.answers.len());
+        self.given_up.extend(out.given_up.iter().map(|key| key.0));
         for (origin, answer) in out.answers {
             self.answered(Request(origin.ticket), answer);
         }
@@ -232,6 +239,7 @@ impl World {
             most_handed: self.most_handed,
             portion: self.portion,
             is_starved: self.is_starved,
+            space: self.space,
             ..Output::default()
         }
     }

@@ -113,6 +113,20 @@ pub(super) struct Connection {
     pub(super) waits: Chain,
     /// It does not read what it is sent: its waits are dormant.
     pub(super) paused: bool,
+    /// What it waits for, or has, is gone through in portions.
+    pub(super) is_busy: bool,
+    /// It waits for nothing any more.
+    pub(super) end: Option<End>,
+    /// The first of its waits that is still to be told that it is passed over, or not any more.
+    pub(super) rest: Option<u32>,
+}
+
+/// How a connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It sends nothing more, but reads, and keeps what it has.
+    HalfClosed,
+    Gone,
 }
 
 /// What there is.
@@ -559,19 +573,25 @@ impl State {
         self.connections.entry(key).or_default()
     }
 
+    /// A connection, if it has or waits for anything.
+    pub(super) fn find_connection(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        self.connections.get_mut(&key)
+    }
+
     /// Whether a connection does not read what it is sent.
     pub(super) fn is_paused(&self, key: ConnectionKey) -> bool {
         self.connections.get(&key).is_some_and(|connection| connection.paused)
     }
 
-    pub(super) fn remove_connection(&mut self, key: ConnectionKey) -> Option<Connection> {
-        self.connections.remove(&key)
+    pub(super) fn remove_connection(&mut self, key: ConnectionKey) {
+        self.connections.remove(&key);
     }
 
     /// Forgets a connection that neither has nor waits for anything.
     pub(super) fn tidy_connection(&mut self, key: ConnectionKey) {
         let idle = |other: &Connection| {
-            other.belongings.is_empty() && other.waits.is_empty() && !other.paused
+            let has_nothing = other.belongings.is_empty() && other.waits.is_empty();
+            has_nothing && !other.paused && !other.is_busy
         };
         if self.connections.get(&key).is_some_and(idle) {
             self.connections.remove(&key);

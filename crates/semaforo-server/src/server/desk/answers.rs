@@ -120,7 +120,7 @@ impl Desk {
             (0, _) | (_, None) => 0,
             (count, Some(http)) => http.messages() + count as u64,
         };
-        if self.engine.out.answers.is_empty() {
+        if self.engine.out.answers.is_empty() && self.engine.out.given_up.is_empty() {
             return;
         }
         let mut answers = std::mem::take(&mut self.engine.out.answers);
@@ -146,13 +146,18 @@ impl Desk {
             {
                 client.tickets.remove(name);
             }
-            if client.in_order && client.waiting.is_empty() {
+            if client.in_order && !client.gives_up && client.waiting.is_empty() {
                 client.in_order = false;
                 net.resume(id);
             }
             self.respond(net, caller, waiting.id.as_deref(), &answer);
         }
         self.engine.out.answers = answers;
+        for key in std::mem::take(&mut self.engine.out.given_up) {
+            if let Caller::Tcp(id) = Caller::of(key) {
+                self.has_given_up(net, id);
+            }
+        }
     }
 
     /// Lets answers go, as far as the journal is durable: messages first. Whether all could go.

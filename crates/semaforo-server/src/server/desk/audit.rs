@@ -132,7 +132,7 @@ impl Desk {
         self.deliver(net);
         for id in unknown {
             self.give_up(net, id);
-            net.finish(id);
+            self.finish(net, id);
         }
         let unknown = self.http.as_ref().map(|http| http.unknown(&tokens)).unwrap_or_default();
         for ticket in unknown {

@@ -28,6 +28,10 @@ pub(super) struct Client {
     pub(super) parcels: VecDeque<(u64, Parcel)>,
     /// It is paused until all its waiting requests are answered.
     pub(super) in_order: bool,
+    /// It is paused until it was told, by and by, that it waits for nothing any more.
+    pub(super) gives_up: bool,
+    /// And is closed then.
+    pub(super) finishes: bool,
     /// It was appended to in this turn.
     pub(super) touched: bool,
     /// And a message was among it.

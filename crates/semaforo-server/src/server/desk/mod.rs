@@ -175,15 +175,42 @@ impl Desk {
 
     /// Lets a connection wait for nothing any more: it is about to end.
     fn give_up(&mut self, net: &mut Connections, id: ConnectionId) {
-        self.engine.half_closed(ConnectionKey(id.into()));
+        let key = ConnectionKey(id.into());
+        self.engine.half_closed(key);
         self.deliver(net);
+        if self.engine.kernel.is_giving_up(key) {
+            // That is so much that it is told by and by: until then it does nothing else.
+            if let Some(client) = self.client(id) {
+                client.gives_up = true;
+                net.pause(id);
+            }
+            return;
+        }
+        self.has_given_up(net, id);
+    }
+
+    /// A connection waits for nothing any more, and knows it.
+    fn has_given_up(&mut self, net: &mut Connections, id: ConnectionId) {
         // Whatever was not answered goes on without this connection: a session can ask for it again.
         if let Some(client) = self.client(id) {
+            client.in_order |= std::mem::take(&mut client.gives_up);
+            let finishes = std::mem::take(&mut client.finishes);
             client.waiting.clear();
             client.tickets.clear();
             if std::mem::take(&mut client.in_order) {
                 net.resume(id);
             }
+            if finishes {
+                net.finish(id);
+            }
+        }
+    }
+
+    /// Closes a connection when it has its answers.
+    fn finish(&mut self, net: &mut Connections, id: ConnectionId) {
+        match self.client(id) {
+            Some(client) if client.gives_up => client.finishes = true,
+            _ => net.finish(id),
         }
     }
 
@@ -257,6 +284,8 @@ impl Service for Desk {
             tickets: HashMap::new(),
             parcels: VecDeque::new(),
             in_order: false,
+            gives_up: false,
+            finishes: false,
             touched: false,
             addressed: false,
             after: 0,
@@ -326,7 +355,7 @@ impl Service for Desk {
                     let answer = Answer::error(status(&wrong), wrong.to_string());
                     self.give_up(net, id);
                     self.respond(net, Caller::Tcp(id), None, &answer);
-                    net.finish(id);
+                    self.finish(net, id);
                     return input.len();
                 }
             }
@@ -358,7 +387,7 @@ impl Service for Desk {
         self.engine.turn_begins(net.now());
         self.give_up(net, id);
         self.refuse_unfinished(net, id);
-        net.finish(id);
+        self.finish(net, id);
     }
 
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {

@@ -180,7 +180,7 @@ impl Desk {
                 Caller::Tcp(id) => {
                     // What was answered before still goes.
                     self.give_up(net, id);
-                    net.finish(id);
+                    self.finish(net, id);
                     Ok(None)
                 }
                 Caller::Http(_) => {
