@@ -48,9 +48,16 @@ impl Kernel {
         {
             return reply;
         }
+        let changes = changes(&command.operation);
+        if changes
+            && retry.is_some()
+            && let Some(refusal) = self.no_memory_to_keep(&command.operation)
+        {
+            return Reply::Answer(refusal);
+        }
         let reply = self.perform(&asker, &command.operation, out);
         if let Reply::Answer(answer) = &reply
-            && changes(&command.operation)
+            && changes
         {
             self.keep(owner, retry, answer, out);
         }

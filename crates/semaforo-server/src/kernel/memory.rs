@@ -4,6 +4,7 @@
 //! reserve and what the allocator adds. `tests/memory.rs` compares it with the truth, kind by kind.
 
 use super::answer::{Answer, Status};
+use super::command::{Operation, Verb};
 use super::{Kernel, Kind};
 
 /// An object, beside its name.
@@ -20,6 +21,9 @@ const WAIT: u64 = 520;
 const MESSAGE: u64 = 260;
 /// An outcome that is kept, beside its message.
 const OUTCOME: u64 = 220;
+
+/// Outcomes of requests that give something back may need this part of the memory beside all that there may be.
+const BEYOND: u64 = 8;
 
 impl Kernel {
     /// How many bytes of memory there are in use, roughly.
@@ -39,9 +43,34 @@ impl Kernel {
 
     /// The refusal of something that needs more memory than there may be in use.
     pub(super) fn no_memory(&self, more: u64) -> Option<Answer> {
-        (self.memory().saturating_add(more) > self.limits.memory).then(|| {
+        self.no_memory_within(self.limits.memory, more)
+    }
+
+    /// The refusal of a request whose outcome there is no memory for. One that gives something back may go a little
+    /// beyond the limit: also when the memory is used up it can be freed.
+    pub(super) fn no_memory_to_keep(&self, operation: &Operation<'_>) -> Option<Answer> {
+        let limit = self.limits.memory;
+        let beyond = if gives_back(operation) { limit / BEYOND } else { 0 };
+        self.no_memory_within(limit.saturating_add(beyond), OUTCOME)
+    }
+
+    fn no_memory_within(&self, limit: u64, more: u64) -> Option<Answer> {
+        (self.memory().saturating_add(more) > limit).then(|| {
             let reason = format!("what there is needs {} bytes of memory", self.limits.memory);
             Answer::error(Status::NoSpace, reason)
         })
     }
+}
+
+/// Whether there is less of something after that.
+fn gives_back(operation: &Operation<'_>) -> bool {
+    let Operation::Object { verb, .. } = operation else { return false };
+    matches!(
+        verb,
+        Verb::Delete
+            | Verb::Release { .. }
+            | Verb::Ack { .. }
+            | Verb::Take { .. }
+            | Verb::Return { .. }
+    )
 }

@@ -339,6 +339,15 @@ enum Step {
     End {
         at: u64,
     },
+    /// A connection waits for nothing any more.
+    HalfClose {
+        at: u64,
+    },
+    /// A connection does not read, or reads again.
+    Pause {
+        at: u64,
+        paused: bool,
+    },
     /// An object is deleted and made again.
     Replace {
         object: usize,
@@ -376,6 +385,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(at, object, write)| Step::Ask { at, object, write }),
         6 => Just(Step::Put),
         3 => at().prop_map(|at| Step::End { at }),
+        2 => at().prop_map(|at| Step::HalfClose { at }),
+        3 => (at(), any::<bool>()).prop_map(|(at, paused)| Step::Pause { at, paused }),
         2 => (0..OBJECTS.len()).prop_map(|object| Step::Replace { object }),
         4 => at().prop_map(|at| Step::Arrive { at }),
         1 => Just(Step::Restart),
@@ -429,6 +440,9 @@ fn run(steps: &[Step], portion: usize) -> (World, Vec<u16>) {
                 world.disconnect(names[at as usize]);
                 names[at as usize] += 10;
             }
+            Step::HalfClose { at } => world.half_close(names[at as usize]),
+            Step::Pause { at, paused: true } => world.pause(names[at as usize]),
+            Step::Pause { at, paused: false } => world.resume(names[at as usize]),
             Step::Replace { object } => {
                 let (kind, name) = OBJECTS[object];
                 if !matches!(kind, Lock | ReadWriteLock) {

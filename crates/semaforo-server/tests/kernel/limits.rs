@@ -1,13 +1,13 @@
 //! There is only so much of everything.
 
 use semaforo_server::kernel::{
-    Kind::{Barrier, Lock, Queue, ReadWriteLock, Semaphore},
+    Kind::{Barrier, Event, Latch, Lock, Queue, ReadWriteLock, Semaphore},
     Limits, Operation, Selection, SessionId, Verb, Wish,
 };
 
 use crate::support::{
-    BORROW, READ, RELEASE, TAKE, World, acquire, arrive, connection, put, queue, semaphore,
-    transfer,
+    BORROW, READ, RELEASE, TAKE, World, acquire, arrive, connection, event, latch, put, queue,
+    release, semaphore, transfer,
 };
 
 #[test]
@@ -107,6 +107,54 @@ fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
     assert_eq!(world.statuses(&[waits, next]), [507, 200]);
     world.command(session.acked(3), Operation::Ping);
     assert_eq!(world.kernel.census().bytes, 6);
+}
+
+/// What is kept with numbers needs memory, whatever was asked for; what gives something back may go on for a while.
+#[test]
+fn outcomes() {
+    let limits = Limits { memory: 40_000, ..Limits::default() };
+    let verbs: [(_, _, Verb<'static>); 7] = [
+        (Event, "e", Verb::Set),
+        (Event, "e", Verb::Reset { count: None }),
+        (Event, "e", event(false, false)),
+        (Latch, "l", Verb::Down { by: 1 }),
+        (Latch, "l", Verb::Wait),
+        (Latch, "l", Verb::Reset { count: Some(0) }),
+        (Barrier, "b", Verb::Reset { count: None }),
+    ];
+    for (kind, name, verb) in verbs {
+        let mut world = World::limited(limits);
+        world.open(1, 60_000);
+        let session = connection(1).of(1);
+        world.done(connection(9), Event, "e", event(false, false));
+        world.done(connection(9), Latch, "l", latch(0));
+        world.done(connection(9), Queue, "q", queue(0));
+        world.done(connection(9), Queue, "q", put(b"m"));
+        let mut hold = world.hold(session, Lock, "a", Wish::Permits(1));
+        let mut seq = 1;
+        while world.try_(session.seq(seq), kind, name, verb) == 200 {
+            assert!(world.kernel.memory() <= limits.memory, "{verb:?}");
+            seq += 1;
+        }
+        assert_eq!(world.try_(session.seq(seq), kind, name, verb), 507);
+        // What came before is known, and what is not numbered goes on, as far as it adds nothing.
+        assert_eq!(world.try_(session.seq(1), kind, name, verb), 200);
+        assert_eq!(world.try_(session, Event, "e", Verb::Set), 200);
+        world.done(session.seq(seq), Lock, "a", release(hold));
+        hold = world.hold(session.acked(1), Lock, "a", Wish::Permits(1));
+        world.done(session.seq(seq + 1), Lock, "a", release(hold));
+        // One and the same message, again and again, is not for ever.
+        let mut statuses = Vec::new();
+        while !statuses.contains(&507) {
+            seq += 2;
+            statuses.push(world.try_(session.seq(seq), Queue, "q", BORROW));
+            let back = Verb::Return { message: 1, deliveries: None, delay: 0 };
+            statuses.push(world.try_(session.seq(seq + 1), Queue, "q", back));
+        }
+        assert!(world.kernel.memory() <= limits.memory + limits.memory / 8);
+        world.command(session.acked(seq + 1), Operation::Ping);
+        assert_eq!(world.try_(session.seq(seq + 2), kind, name, verb), 200);
+    }
 }
 
 #[test]
