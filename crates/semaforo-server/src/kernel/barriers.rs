@@ -19,6 +19,10 @@ const NUMBERED: usize = 1;
 /// The most parties that a barrier can have.
 pub const MAX_PARTIES: u32 = 1 << 20;
 
+/// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are kept together when the
+/// last has come: that has to fit into one batch of the journal, and to be quickly done.
+pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
+
 impl Kernel {
     pub(super) fn arrive(
         &mut self,
@@ -30,6 +34,11 @@ impl Kernel {
     ) -> Reply {
         if parties == 0 || parties > MAX_PARTIES {
             return senseless(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
+        }
+        if asker.retry.is_some() && parties > MAX_NUMBERED_PARTIES {
+            return senseless(format!(
+                "{parties} parties; with seq there can be 1 to {MAX_NUMBERED_PARTIES}"
+            ));
         }
         let mut there = self.state.find(Kind::Barrier, name).and_then(|place| self.barrier(place));
         if let Some(meant) = generation

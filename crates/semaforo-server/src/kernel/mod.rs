@@ -33,7 +33,7 @@ mod view;
 mod waits;
 
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
-pub use barriers::MAX_PARTIES;
+pub use barriers::{MAX_NUMBERED_PARTIES, MAX_PARTIES};
 pub use codec::BadEvent;
 pub use command::{Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 pub use decide::MAX_OUTSTANDING;

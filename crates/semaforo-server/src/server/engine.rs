@@ -370,7 +370,7 @@ fn effect(command: &Command<'_>) -> Effect {
 mod tests {
     use super::*;
     use crate::journal::MemoryJournal;
-    use crate::kernel::{Limits, SessionId, State};
+    use crate::kernel::{Limits, MAX_NUMBERED_PARTIES, MAX_OUTSTANDING, Retry, SessionId, State};
 
     const TTL: Duration = Duration::from_millis(1500);
 
@@ -414,5 +414,35 @@ mod tests {
             // From then on it has to speak again.
             assert_eq!(turn(&mut engine, resumed + TTL + 3 * moment), 0);
         }
+    }
+
+    /// There is space for the outcomes of all parties, if the journal has any.
+    #[test]
+    fn the_largest_barrier_of_numbered_parties_trips() {
+        let (mut engine, _) = engine();
+        let operation = |parties| {
+            let verb = Verb::Arrive { parties, generation: None };
+            Operation::Object { kind: Kind::Barrier, name: "b", verb }
+        };
+        let mut last = None;
+        for party in 0..u64::from(MAX_NUMBERED_PARTIES) {
+            let (id, seq) = (2 + party / MAX_OUTSTANDING, 1 + party % MAX_OUTSTANDING);
+            let origin = Origin { connection: ConnectionKey(1), ticket: 2 + party };
+            let session = Some(SessionId(id.into()));
+            if seq == 1 {
+                let (ttl, label) = (TTL.as_millis() as Millis, "");
+                let operation = Operation::Open { id: SessionId(id.into()), ttl, label };
+                let command =
+                    Command { session: None, retry: None, acked: None, timeout: None, operation };
+                engine.decide(origin, &command);
+            }
+            let retry = Some(Retry { seq, digest: 0 });
+            let operation = operation(MAX_NUMBERED_PARTIES);
+            let command = Command { session, retry, acked: None, timeout: None, operation };
+            last = Some(engine.decide(origin, &command));
+        }
+        let Some(Reply::Answer(answer)) = last else { panic!("{last:?} is no answer") };
+        assert_eq!(answer.status, Status::Done);
+        assert_eq!(engine.out.answers.len(), MAX_NUMBERED_PARTIES as usize - 1);
     }
 }

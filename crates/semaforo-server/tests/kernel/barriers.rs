@@ -1,6 +1,6 @@
 //! Barriers: parties that wait for each other, round after round.
 
-use semaforo_server::kernel::{Details, Header, Kind::Barrier, Limits, Verb};
+use semaforo_server::kernel::{Details, Header, Kind::Barrier, Limits, MAX_NUMBERED_PARTIES, Verb};
 
 use crate::support::{Request, World, arrive, connection};
 
@@ -219,4 +219,19 @@ fn who_may_not_wait_leaves_no_barrier_behind() {
     let mut world = World::limited(Limits { waits: 0, ..Limits::default() });
     assert_eq!(world.try_(connection(1), Barrier, NAME, arrive(2)), 429);
     world.assert_empty();
+}
+
+/// The outcomes of all parties are kept at once, so there cannot be too many.
+#[test]
+fn numbered_parties_are_fewer() {
+    let mut world = World::default();
+    world.open(1, 60_000);
+    for (parties, status) in [(MAX_NUMBERED_PARTIES, 0), (MAX_NUMBERED_PARTIES + 1, 400)] {
+        let name = &format!("b{parties}");
+        let numbered = world.ask(connection(1).of(1).seq(1), Barrier, name, arrive(parties));
+        let plain = world.ask(connection(1).of(1), Barrier, name, arrive(parties));
+        assert_eq!(world.statuses(&[numbered, plain]), [status, 0]);
+        world.disconnect(1);
+        world.done(connection(1), Barrier, name, RESET);
+    }
 }
