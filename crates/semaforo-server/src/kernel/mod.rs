@@ -60,8 +60,9 @@ const FENCE_BLOCK: u64 = 1 << 14;
 pub const MAX_FENCE: u64 = 1 << 53;
 
 /// What an answer to a waiting request counts towards the room of an [output](Output), beside its message: so
-/// that the time that goes by is bounded, too.
-pub const ANSWER: usize = 64;
+/// that the time that goes by is bounded, too. It is more than the answer has, so that a room of a MiB is used up
+/// by as many as are let through within some milliseconds.
+pub const ANSWER: usize = 256;
 
 /// More bytes than what one waiting request, or one session, adds to the journal when it ends, without messages:
 /// a grant with a name, a block of fences, an outcome that is kept.
