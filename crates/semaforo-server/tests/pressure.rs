@@ -1,8 +1,8 @@
 //! One client asks for much, and another one is not kept waiting.
 //!
-//! `SEMAFORO_PRESSURE_OBJECTS` and `SEMAFORO_PRESSURE_WAITS` say among how many objects and waiting requests. What
-//! a request waits at most is measured by `bench server --limits`; here it only must not be kept waiting for as long
-//! as it once was, which was minutes.
+//! `SEMAFORO_PRESSURE_OBJECTS` and `SEMAFORO_PRESSURE_WAITS` say among how many objects and waiting requests. If they
+//! do, the other client waits for at most [`BAR`] in 99 of 100 cases. Otherwise, on a machine that has other things to
+//! do and in a slow build, it only must not be kept waiting for as long as it once was, which was minutes.
 
 mod support;
 
@@ -12,13 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Folder, LONG, Process, frame};
+use rustix::net::sockopt;
+use support::{Client, Folder, LONG, Process, frame};
 
 /// Another client's request is answered within this time, on a busy machine and in a slow build.
 const FROZEN: Duration = Duration::from_secs(5);
 
-fn setting(name: &str, usual: usize) -> usize {
-    std::env::var(name).ok().map_or(usual, |text| text.parse().expect(name))
+/// And 99 of 100 within this one, if nothing else is going on.
+const BAR: Duration = Duration::from_millis(50);
+
+const OBJECTS: &str = "SEMAFORO_PRESSURE_OBJECTS";
+const WAITS: &str = "SEMAFORO_PRESSURE_WAITS";
+
+fn setting(name: &str) -> Option<usize> {
+    std::env::var(name).ok().map(|text| text.parse().expect(name))
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -74,35 +81,73 @@ fn tally(mut stream: TcpStream, count: usize) -> Tally {
     tally
 }
 
-/// Pings while the attack goes on; the longest time until an answer.
-fn longest_ping(address: SocketAddr, attack: impl FnOnce() + Send) -> Duration {
+/// How long answers to another client took while an attack went on.
+#[derive(Debug)]
+struct Pings {
+    longest: Duration,
+    /// 99 of 100 took no longer.
+    most: Duration,
+}
+
+/// Pings while the attack goes on.
+fn pings(address: SocketAddr, attack: impl FnOnce() + Send) -> Pings {
     let over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let mut all = thread::scope(|scope| {
         let pings = scope.spawn(|| {
             let mut stream = connect(address);
-            let mut longest = Duration::ZERO;
+            let mut all = Vec::new();
             let mut answer = [0; 64];
-            while !over.load(Ordering::SeqCst) {
+            while !over.load(Ordering::SeqCst) || all.is_empty() {
                 let asked = Instant::now();
                 stream.write_all(&frame("PING")).unwrap();
                 let mut length = 0;
                 while !answer[..length].ends_with(b"\n") {
                     length += stream.read(&mut answer[length..]).unwrap();
                 }
-                longest = longest.max(asked.elapsed());
+                all.push(asked.elapsed());
             }
-            longest
+            all
         });
         attack();
         over.store(true, Ordering::SeqCst);
         pings.join().unwrap()
-    })
+    });
+    all.sort_unstable();
+    let count = all.len();
+    Pings { longest: all[count - 1], most: all[(count * 99).div_ceil(100) - 1] }
+}
+
+/// Does something to the server, and looks how others fare.
+#[track_caller]
+fn under(address: SocketAddr, name: &str, attack: impl FnOnce() + Send) {
+    let begun = Instant::now();
+    let pings = pings(address, attack);
+    println!("{name}: {pings:?} in {:?}", begun.elapsed());
+    assert!(pings.longest < FROZEN, "{name}: {pings:?}");
+    if setting(OBJECTS).is_some() {
+        assert!(pings.most < BAR, "{name}: {pings:?}");
+    }
+}
+
+/// A connection with so many requests that wait at an object.
+fn crowd(client: &mut Client, address: SocketAddr, wait: &str, count: usize) -> TcpStream {
+    let object = wait.split(' ').nth(1).unwrap();
+    let mut stream = connect(address);
+    for number in 0..count {
+        stream.write_all(&frame(&format!("{wait} id={number}"))).unwrap();
+    }
+    client.until_waiting(object, count as u64);
+    stream
+}
+
+fn all(count: usize) -> Tally {
+    Tally { done: count, others: 0 }
 }
 
 #[test]
 fn no_request_keeps_others_waiting() {
-    let objects = setting("SEMAFORO_PRESSURE_OBJECTS", 50_000);
-    let waits = setting("SEMAFORO_PRESSURE_WAITS", 10_000);
+    let objects = setting(OBJECTS).unwrap_or(50_000);
+    let waits = setting(WAITS).unwrap_or(10_000);
     let folder = Folder::new();
     let limits = ["--durability", "memory", "--max-objects", "3000000", "--max-holds", "3000000"];
     let server = Process::with(folder.path(), &limits);
@@ -114,7 +159,6 @@ fn no_request_keeps_others_waiting() {
         let verb = verb.to_owned();
         range.map(move |number| format!("{verb} /locks/{number:07} session={owner}"))
     };
-    let all = |count| Tally { done: count, others: 0 };
     assert_eq!(pipeline(address, held("ACQUIRE", 0..objects)), all(objects));
 
     // Requests that wait, and that nothing lets through until the end. The last locks have none.
@@ -157,11 +201,18 @@ fn no_request_keeps_others_waiting() {
         }),
     ];
     for (name, attack) in attacks {
-        let begun = Instant::now();
-        let longest = longest_ping(address, attack);
-        println!("{name}: longest ping {longest:?}, attack {:?}", begun.elapsed());
-        assert!(longest < FROZEN, "{name}: a PING took {longest:?}");
+        under(address, name, attack);
     }
+    under(address, "GET /metrics", || {
+        for _ in 0..100 {
+            let mut stream = connect(server.http);
+            let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+    });
 
     // One hold is given back, and all who wait there are let in, or through.
     client.done("CREATE /latches/go count=1");
@@ -170,31 +221,59 @@ fn no_request_keeps_others_waiting() {
         ("/rwlocks/table", "ACQUIRE /rwlocks/table mode=read", "RELEASE /rwlocks/table"),
         ("/latches/go", "WAIT /latches/go", "DOWN /latches/go"),
     ] {
-        let mut crowd = connect(address);
-        for number in 0..waits {
-            crowd.write_all(&frame(&format!("{wait} id={number}"))).unwrap();
-        }
-        client.until_waiting(object, waits as u64);
-        let begun = Instant::now();
-        let longest = longest_ping(address, || {
+        let crowd = crowd(&mut client, address, wait, waits);
+        under(address, release, || {
             client.done(release);
             assert_eq!(tally(crowd.try_clone().unwrap(), waits), all(waits));
             client.until_waiting(object, 0);
         });
-        println!("{release}: longest ping {longest:?}, attack {:?}", begun.elapsed());
-        assert!(longest < FROZEN, "{release}: a PING took {longest:?}");
-        let longest = longest_ping(address, || {
+        under(address, &format!("who was let through by {release} is gone"), || {
             drop(crowd);
             client.until_shown("/", "waiting", waits as u64);
         });
-        println!("disconnecting: longest ping {longest:?}");
-        assert!(longest < FROZEN);
     }
-    let longest = longest_ping(address, || {
+
+    // Connections end while very many of their requests wait, among others that wait there.
+    client.done("CREATE /queues/work");
+    client.done("ACQUIRE /rwlocks/table mode=write");
+    for wait in [
+        "ACQUIRE /rwlocks/table mode=read",
+        "TRANSFER /queues/work",
+        "TAKE /queues/empty",
+        "ARRIVE /barriers/start parties=1000000",
+    ] {
+        client.done("CREATE /queues/empty");
+        for how in ["half closed", "cut"] {
+            let crowd = crowd(&mut client, address, wait, waits);
+            under(address, &format!("{wait}, {how}"), || {
+                if how == "cut" {
+                    sockopt::set_socket_linger(&crowd, Some(Duration::ZERO)).unwrap();
+                }
+                drop(crowd);
+                client.until_shown("/", "waiting", waits as u64);
+            });
+            client.done("RESET /barriers/start");
+        }
+    }
+
+    // Objects are deleted at which very many requests wait, or with very many messages.
+    client.done("CREATE /semaphores/few permits=1");
+    client.done("ACQUIRE /semaphores/few");
+    let waiting_there = crowd(&mut client, address, "ACQUIRE /semaphores/few", waits);
+    under(address, "DELETE with many waiting", || {
+        client.done("DELETE /semaphores/few");
+        assert_eq!(tally(waiting_there, waits), Tally { done: 0, others: waits });
+    });
+    let puts = (0..objects).map(|_| "PUT /queues/work | 1".to_owned());
+    assert_eq!(pipeline(address, puts), all(objects));
+    under(address, "DELETE with many messages", || {
+        client.done("DELETE /queues/work");
+        client.until_shown("/", "messages", 0);
+    });
+
+    under(address, "CLOSE of all", || {
         client.done(&format!("CLOSE /sessions session={owner}"));
         assert_eq!(tally(waiting, waits), all(waits));
         client.until_shown("/", "waiting", 0);
     });
-    println!("CLOSE of all: longest ping {longest:?}");
-    assert!(longest < FROZEN);
 }
