@@ -57,6 +57,9 @@ fn submitting_allocates_nothing() {
     let event = [7; 300];
     // The first batch gets the buffer, and this waits for the next segment.
     journal.submit(&event, 1, true).unwrap();
+    while journal.is_preparing() {
+        journal.turn(std::time::Instant::now()).unwrap();
+    }
     assert!(journal.has_room(1 << 19) && journal.has_room((1 << 20) - 8192));
     let before = COUNT.get();
     for time in 0..1000 {

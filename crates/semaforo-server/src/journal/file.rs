@@ -29,9 +29,10 @@ pub struct Options {
     /// When batches are synced.
     pub durability: Durability,
     /// How big a segment is, in bytes; the space of two of them is in use all the time. It should have place for
-    /// the largest batch: a segment that is made larger for one batch keeps its caller waiting.
+    /// the largest batch: one that has to be made larger for a batch keeps that waiting.
     pub segment_size: usize,
-    /// How big a segment is at least, if there is no space for more.
+    /// How big a segment is at least, if there is no space for more. What must never be refused has to find its
+    /// place in it.
     pub least_segment: usize,
     /// A snapshot is made when the full segments have so many bytes, and at least as many as the last snapshot.
     pub snapshot_after: u64,
@@ -112,6 +113,10 @@ pub struct FileJournal<D: Disk = RealDisk> {
     failed: bool,
     /// Whether the last attempt to prepare a segment failed.
     space_missing: bool,
+    /// How many bytes of events a batch has that no segment of the usual size has place for: none, usually.
+    oversized: usize,
+    /// Not before this time a larger segment is tried again.
+    larger_after: Option<Instant>,
     /// When the last turn was.
     now: Instant,
     /// When the last snapshot of everything was begun.
@@ -174,6 +179,8 @@ impl<D: Disk> FileJournal<D> {
             unsynced_since: None,
             failed: false,
             space_missing: false,
+            oversized: 0,
+            larger_after: None,
             now: Instant::now(),
             began: None,
             rests_until: None,
@@ -182,8 +189,11 @@ impl<D: Disk> FileJournal<D> {
             _lock: lock,
         };
         match next {
-            Some(next) => journal.next = Next::Ready(next),
-            None => journal.prepare_next(),
+            Some(next) if next.size >= options.least_segment as u64 => {
+                journal.next = Next::Ready(next);
+            }
+            // One from a time when batches were smaller is replaced.
+            Some(_) | None => journal.prepare_next(),
         }
         journal.compact_if_worthwhile();
         Ok(journal)
@@ -194,18 +204,33 @@ impl<D: Disk> FileJournal<D> {
         self.synced
     }
 
+    /// Has the next segment prepared, out of the main thread's way.
     fn prepare_next(&mut self) {
         self.next = Next::Preparing;
         let number = self.active.number + 1;
         let Options { segment_size, least_segment, .. } = self.options;
-        let (size, least) = (segment_size as u64, least_segment as u64);
+        let usual = segment_size as u64;
+        let size = segment::size_for(self.oversized, usual);
+        let least = if size > usual { size } else { least_segment as u64 };
         self.preparer.start(Order { number, size, least });
+        // There already, if the caller's thread is the background.
+        self.look_after_next();
+    }
+
+    /// Takes up the next segment if it is finished.
+    fn look_after_next(&mut self) {
+        if matches!(self.next, Next::Preparing)
+            && let Some(result) = self.preparer.poll()
+        {
+            self.prepared(result);
+        }
     }
 
     fn prepared(&mut self, result: Prepared<D>) {
         let reason = match result {
             Ok(Ok((segment, available))) => {
                 self.next = Next::Ready(segment);
+                self.oversized = 0;
                 if mem::take(&mut self.space_missing) {
                     self.notices.push_back(Notice::SpaceFound);
                 }
@@ -220,6 +245,11 @@ impl<D: Disk> FileJournal<D> {
             Ok(Err(error)) => error.to_string(),
             Err(panicked) => panicked.to_string(),
         };
+        if mem::take(&mut self.oversized) > 0 {
+            // Whether the name has the old file or the new one is not known; a third one makes it certain.
+            self.larger_after = Some(self.now + RETRY);
+            return self.prepare_next();
+        }
         self.next = Next::Missing(None);
         // Once is enough for the log, while it is tried again and again.
         if !mem::replace(&mut self.space_missing, true) {
@@ -228,35 +258,9 @@ impl<D: Disk> FileJournal<D> {
         self.compact_all();
     }
 
-    /// Whether the next segment is there, or will be in a moment, and has place for such a batch.
-    fn next_fits(&mut self, events: usize) -> bool {
-        if matches!(self.next, Next::Preparing)
-            && let Some(result) = self.preparer.wait()
-        {
-            self.prepared(result);
-        }
-        match &self.next {
-            Next::Ready(next) if next.fits(events) => true,
-            Next::Ready(_) if segment::size_for(events, 0) > self.options.segment_size as u64 => {
-                self.prepare_larger(events)
-            }
-            Next::Ready(_) => false,
-            Next::Preparing | Next::Missing(_) => false,
-        }
-    }
-
-    /// Exchanges the next segment for one that has place for an unusually large batch. So rare that the caller waits.
-    fn prepare_larger(&mut self, events: usize) -> bool {
-        let size = segment::size_for(events, self.options.segment_size as u64);
-        self.next = Next::Preparing;
-        self.preparer.start(Order { number: self.active.number + 1, size, least: size });
-        if let Some(Ok(Ok((segment, _)))) = self.preparer.wait() {
-            self.next = Next::Ready(segment);
-            return true;
-        }
-        // Whether the name has the old file or the new one is not known; a third one makes it certain.
-        self.prepare_next();
-        false
+    /// Whether the next segment is there, and has place for such a batch.
+    fn next_fits(&self, events: usize) -> bool {
+        matches!(&self.next, Next::Ready(next) if next.fits(events))
     }
 
     /// Goes on in the next segment.
@@ -406,15 +410,26 @@ impl<D: Disk> Journal for FileJournal<D> {
     }
 
     fn has_room(&mut self, bytes: usize) -> bool {
-        self.active.fits(bytes) || (bytes <= MAXIMUM_BATCH && self.next_fits(bytes))
+        self.active.fits(bytes) || self.next_fits(bytes)
     }
 
     fn space(&mut self, wanted: usize) -> usize {
-        if self.active.fits(wanted) || self.next_fits(wanted) {
-            return wanted;
-        }
         let next = if let Next::Ready(next) = &self.next { next.space() } else { 0 };
         self.active.space().max(next).min(wanted)
+    }
+
+    fn is_preparing(&self) -> bool {
+        matches!(self.next, Next::Preparing)
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        let is_larger = segment::size_for(bytes, 0) > self.options.segment_size as u64;
+        let rests = self.larger_after.is_some_and(|after| self.now < after);
+        let is_possible = bytes <= MAXIMUM_BATCH && matches!(self.next, Next::Ready(_));
+        if is_larger && is_possible && !rests && !self.has_room(bytes) {
+            self.oversized = bytes;
+            self.prepare_next();
+        }
     }
 
     fn is_short_of_space(&self) -> bool {
@@ -431,13 +446,9 @@ impl<D: Disk> Journal for FileJournal<D> {
                 self.sync()?;
             }
         }
-        match &mut self.next {
+        match &self.next {
             Next::Ready(_) => {}
-            Next::Preparing => {
-                if let Some(result) = self.preparer.poll() {
-                    self.prepared(result);
-                }
-            }
+            Next::Preparing => self.look_after_next(),
             Next::Missing(None) => self.next = Next::Missing(Some(now + RETRY)),
             Next::Missing(Some(at)) if *at <= now => self.prepare_next(),
             Next::Missing(Some(_)) => {}

@@ -115,7 +115,8 @@ pub trait Journal: Send {
     /// `time` is the kernel's clock in milliseconds; it is kept with the batch, so that the clock never
     /// goes back. `urgent` batches are synced whatever the durability asked for is (blocks of fences).
     ///
-    /// An error is final: what is on the disk is not known any more, and the process must end.
+    /// There has to be [room](Self::has_room) for it. An error is final: what is on the disk is not known any more, and
+    /// the process must end.
     fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position>;
 
     /// Whether a batch can be submitted now. A journal that completes later has one in flight at most.
@@ -132,15 +133,23 @@ pub trait Journal: Send {
     /// Whether a batch with so many bytes of events is sure to find its space. What must never be
     /// refused (releasing, taking, ending) asks for less than what may be, so that a full disk can be
     /// emptied: a server should ask with a generous margin before it accepts a message.
-    ///
-    /// May wait for the segment that is being prepared, and then is what slows down a server that
-    /// writes faster than its disk.
     fn has_room(&mut self, bytes: usize) -> bool;
 
-    /// How many bytes of events the next batch is sure to find space for, and not more than are wanted. May wait
-    /// as [`has_room`](Self::has_room) does.
+    /// How many bytes of events the next batch is sure to find space for, and not more than are wanted.
     fn space(&mut self, wanted: usize) -> usize {
         if self.has_room(wanted) { wanted } else { 0 }
+    }
+
+    /// Whether there will be more space than there is now, or [it is known](Self::is_short_of_space) that there will
+    /// not, after some more [turns](Self::turn): what does not find its space can wait for that.
+    fn is_preparing(&self) -> bool {
+        false
+    }
+
+    /// A batch with so many bytes of events waits for its place: one that is large enough is made in the background,
+    /// if it would not come by itself.
+    fn make_room(&mut self, bytes: usize) {
+        let _ = bytes;
     }
 
     /// Whether the space that there is will not be followed by more.

@@ -1,5 +1,6 @@
 //! The kernel with its journal and its clock.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::journal::{Journal, Notice, Position};
 use crate::kernel::{
     Answer, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output, Parcel, Reply,
-    Status, Verb, WaitKey,
+    SessionId, Status, Verb, WaitKey,
 };
 
 use super::clock::Clock;
@@ -32,6 +33,9 @@ const PORTION: usize = 4096;
 
 /// When there is no space for those who wait, it is looked for again after this time.
 const SPACE_PAUSE: Duration = Duration::from_secs(1);
+
+/// When the space that they wait for is being made, it is looked for again after this time.
+const SPACE_MOMENT: Duration = Duration::from_millis(5);
 
 /// A batch that takes longer than this to be written and synced is worth a line of the log.
 const SLOW_BATCH: Duration = Duration::from_millis(100);
@@ -59,9 +63,15 @@ pub(super) struct Engine {
     planned: Option<Millis>,
     /// How large a message can be.
     largest: usize,
-    /// How many bytes those messages have that were taken for good and may still come back: there has to be space
-    /// for that.
-    pub(super) in_delivery: usize,
+    /// How many bytes those messages have that were taken for good and were [not tried to be sent](Self::all_tried):
+    /// they may come back before their producers are answered, and there has to be space for that.
+    in_delivery: usize,
+    /// Messages that come back when there is space for them.
+    returning: VecDeque<Parcel>,
+    /// Requests wait for space in the journal, of which the least needs so many bytes.
+    held_for: Option<usize>,
+    /// The sessions of those, which live on meanwhile.
+    held_sessions: Vec<(Origin, SessionId)>,
     /// Why the journal took a batch in the middle of a turn no more; told at its end.
     failure: Option<io::Error>,
     /// The batch of this turn that took longest, and how many bytes it had, if it took long.
@@ -91,6 +101,9 @@ impl Engine {
             planned: None,
             largest,
             in_delivery: 0,
+            returning: VecDeque::new(),
+            held_for: None,
+            held_sessions: Vec::new(),
             failure: None,
             slow_batch: None,
             decided: 0,
@@ -110,25 +123,65 @@ impl Engine {
         self.now = now;
     }
 
-    /// Decides about a command.
-    pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Reply {
-        self.decided += 1;
+    /// Decides about a command; none if it needs space in the journal that is still being made: then it is to be
+    /// asked again when [that is over](Self::can_go_on).
+    pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Option<Reply> {
         self.prepare();
-        if !self.has_space_for(command) && !self.kernel.has_met(command) {
+        let needed = self.needed_for(command);
+        if !self.has_space_for(needed) && !self.kernel.has_met(command) {
+            if self.awaits_space() {
+                self.held_for = Some(self.held_for.map_or(needed, |least| least.min(needed)));
+                self.held_sessions.extend(command.session.map(|session| (origin, session)));
+                return None;
+            }
+            self.decided += 1;
             let reason = "there is no space left for the journal";
-            return Reply::Answer(Answer::error(Status::NoSpace, reason));
+            return Some(Reply::Answer(Answer::error(Status::NoSpace, reason)));
         }
-        self.kernel.decide(self.now, origin, command, &mut self.out)
+        self.decided += 1;
+        Some(self.kernel.decide(self.now, origin, command, &mut self.out))
     }
 
-    fn has_space_for(&self, command: &Command<'_>) -> bool {
-        let reserve = match effect(command) {
-            Effect::Nothing => return true,
-            Effect::Needs => RESERVE,
-            Effect::GivesBack => 0,
-        };
-        let needed = self.out.events.len() + size(&self.kernel, command) + reserve;
-        needed <= self.out.space
+    /// How many bytes of events there has to be space for, with what is left for others.
+    fn needed_for(&self, command: &Command<'_>) -> usize {
+        match effect(command) {
+            Effect::Nothing => 0,
+            Effect::Needs => size(&self.kernel, command) + RESERVE,
+            Effect::GivesBack => size(&self.kernel, command),
+        }
+    }
+
+    fn has_space_for(&self, needed: usize) -> bool {
+        needed == 0 || self.out.events.len() + needed <= self.out.space
+    }
+
+    /// Whether there will be more space soon, or it will be known that there is none.
+    fn awaits_space(&self) -> bool {
+        self.journal.is_preparing() || self.in_delivery > 0
+    }
+
+    /// Whether requests that had to wait for space are to be asked again: there is enough for one of them, or it is
+    /// known that there will not be.
+    pub(super) fn can_go_on(&mut self) -> bool {
+        let Some(least) = self.held_for else { return false };
+        self.prepare();
+        if self.awaits_space() && !self.has_space_for(least) {
+            return false;
+        }
+        self.held_for = None;
+        self.held_sessions.clear();
+        true
+    }
+
+    /// Who waits for the server to be ready has been heard.
+    fn keep_held_sessions(&mut self) {
+        for (origin, session) in std::mem::take(&mut self.held_sessions) {
+            let operation = Operation::KeepAlive;
+            let session = Some(session);
+            let command = Command { session, retry: None, acked: None, timeout: None, operation };
+            self.kernel.decide(self.now, origin, &command, &mut self.out);
+            self.held_sessions.extend(session.map(|session| (origin, session)));
+        }
     }
 
     pub(super) fn cancel(&mut self, key: WaitKey, origin: Origin) -> bool {
@@ -155,25 +208,48 @@ impl Engine {
         }
     }
 
-    pub(super) fn undelivered(&mut self, parcel: &Parcel) {
-        self.settled(parcel);
+    /// A message comes back. If it [was tried to be sent](Self::all_tried), there may be no space for it: then it comes
+    /// back when there is.
+    pub(super) fn undelivered(&mut self, parcel: &Parcel, was_tried: bool) {
+        if was_tried {
+            self.returning.push_back(parcel.clone());
+            return self.let_return();
+        }
+        self.in_delivery = self.in_delivery.saturating_sub(size_of_return(parcel));
         self.prepare_last();
         self.kernel.undelivered(self.now, parcel, &mut self.out);
     }
 
-    /// A message was taken for good, and is on its way.
-    pub(super) fn in_delivery(&mut self, parcel: &Parcel) {
-        self.in_delivery += RETURN + parcel.payload().len();
+    /// Lets messages come back, as far as there is space.
+    fn let_return(&mut self) {
+        while let Some(parcel) = self.returning.front() {
+            let needed = size_of_return(parcel);
+            self.prepare_last();
+            if !self.has_space_for(needed) {
+                return;
+            }
+            if let Some(parcel) = self.returning.pop_front() {
+                self.kernel.undelivered(self.now, &parcel, &mut self.out);
+            }
+        }
     }
 
-    /// A message that was on its way has arrived, or is back.
-    pub(super) fn settled(&mut self, parcel: &Parcel) {
-        self.in_delivery -= RETURN + parcel.payload().len();
+    /// A message was taken for good, and is on its way.
+    pub(super) fn in_delivery(&mut self, parcel: &Parcel) {
+        self.in_delivery += size_of_return(parcel);
+    }
+
+    /// It was tried to send all messages that were on their way. Those of which nothing was sent may still come back,
+    /// but their producers have been answered.
+    pub(super) fn all_tried(&mut self) {
+        self.in_delivery = 0;
     }
 
     /// Lets pass what was due when the turn began at this instant. Not what became due meanwhile: a keep-alive may have
     /// arrived since, and was not read.
     pub(super) fn tick(&mut self, instant: Instant) {
+        self.let_return();
+        self.keep_held_sessions();
         self.prepare_last();
         self.kernel.tick(self.clock.at(instant), &mut self.out);
     }
@@ -225,14 +301,13 @@ impl Engine {
         let kept = self.in_delivery + reserve;
         let wanted = self.out.events.len() + OTHERS + 2 * self.largest + RESERVE + kept;
         self.out.space = self.journal.space(wanted).saturating_sub(kept);
-        self.out.is_starved = self.is_starved();
+        self.out.is_starved = self.kernel.has_heavy_waits() && self.is_limited();
     }
 
     /// Whether requests that wait have to wait on if they need space in the journal: the last of them may go beyond the
     /// room, with a message and that once more in a kept answer.
-    fn is_starved(&self) -> bool {
-        self.kernel.has_heavy_waits()
-            && self.out.space < self.out.events.len() + 2 * self.largest + RESERVE
+    fn is_limited(&self) -> bool {
+        self.out.space < self.out.events.len() + 2 * self.largest + RESERVE
     }
 
     /// Whether the journal has no more space than it has now.
@@ -242,6 +317,11 @@ impl Engine {
 
     fn submit_batch(&mut self) -> io::Result<()> {
         if self.out.events.is_empty() || !self.journal.is_idle() {
+            return Ok(());
+        }
+        if !self.journal.has_room(self.out.events.len()) {
+            // Nothing was written: the answers wait, and it is tried again.
+            self.journal.make_room(self.out.events.len());
             return Ok(());
         }
         self.journaled += self.out.events.len() as u64;
@@ -273,13 +353,33 @@ impl Engine {
         self.planned = kernel;
         let mut kernel = kernel.map(|time| self.clock.when(time));
         let mut postponed = self.kernel.has_postponed().then_some(instant);
-        if self.is_short_of_space() {
+        let mut waiting = None;
+        if let Some(pause) = self.pause_for_space() {
             // What is due and does not happen needs space. It is looked for again, but not all the time.
-            let later = instant + SPACE_PAUSE;
+            let later = instant + pause;
             kernel = kernel.map(|at| if at <= instant { later } else { at });
             postponed = postponed.map(|_| later);
+            let waits =
+                self.held_for.is_some() || !self.returning.is_empty() || self.is_unwritten();
+            waiting = waits.then_some(later);
         }
-        Ok([kernel, journal, postponed].into_iter().flatten().min())
+        Ok([kernel, journal, postponed, waiting].into_iter().flatten().min())
+    }
+
+    /// When space is to be looked for again, if there is little.
+    fn pause_for_space(&mut self) -> Option<Duration> {
+        self.prepare();
+        let is_little = self.is_limited()
+            || self.is_short_of_space()
+            || self.held_for.is_some()
+            || self.is_unwritten();
+        let pause = if self.awaits_space() { SPACE_MOMENT } else { SPACE_PAUSE };
+        (is_little && !self.out.unrecorded).then_some(pause)
+    }
+
+    /// Whether the journal had no place for what has happened.
+    fn is_unwritten(&self) -> bool {
+        !self.out.events.is_empty() && self.journal.is_idle()
     }
 
     /// A batch that took long in this turn, and how many bytes it had.
@@ -300,8 +400,11 @@ impl Engine {
 /// A buffer for events that has grown beyond this is made smaller again.
 const KEPT_EVENTS: usize = 1 << 20;
 
-/// What a message adds to the journal when it comes back, beside its bytes.
-const RETURN: usize = 64;
+/// What a message adds to the journal when it comes back.
+fn size_of_return(parcel: &Parcel) -> usize {
+    const FIXED: usize = 64;
+    FIXED + parcel.payload().len()
+}
 
 /// What an outcome without a message adds to the journal when it is kept, at most.
 const OUTCOME: usize = 64;
@@ -383,7 +486,7 @@ mod tests {
         let (id, ttl) = (SessionId(1), TTL.as_millis() as Millis);
         let operation = Operation::Open { id, ttl, label: "" };
         let open = Command { session: None, retry: None, acked: None, timeout: None, operation };
-        engine.decide(Origin { connection: ConnectionKey(1), ticket: 1 }, &open);
+        engine.decide(Origin { connection: ConnectionKey(1), ticket: 1 }, &open).unwrap();
         (engine, start)
     }
 

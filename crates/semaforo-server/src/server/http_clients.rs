@@ -161,11 +161,11 @@ impl HttpClients {
         }
     }
 
-    /// A message has arrived, or has to come back.
-    pub(super) fn settle(&mut self, ticket: Ticket) -> Option<Parcel> {
+    /// A message has arrived, or has to come back: which one, and whether it was known that it was tried to be sent.
+    pub(super) fn settle(&mut self, ticket: Ticket) -> Option<(Parcel, bool)> {
         let (number, parcel) = self.parcels.remove(&ticket)?;
-        self.untried.remove(&number);
-        Some(parcel)
+        let was_tried = !self.untried.remove(&number);
+        Some((parcel, was_tried))
     }
 
     /// Why the thread of HTTP has ended by itself, if it has. No answer waits for it then.

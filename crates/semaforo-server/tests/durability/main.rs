@@ -2,7 +2,9 @@
 
 mod failed;
 mod full;
+mod gated;
 mod large;
+mod preparing;
 mod slow;
 mod small_disk;
 #[path = "../support/mod.rs"]

@@ -35,8 +35,12 @@ impl Journal for Watched {
     }
 
     fn has_room(&mut self, bytes: usize) -> bool {
-        (self.asked_for)(bytes);
         self.journal.has_room(bytes)
+    }
+
+    fn space(&mut self, wanted: usize) -> usize {
+        (self.asked_for)(wanted);
+        self.journal.space(wanted)
     }
 
     fn close(self: Box<Self>, time: u64) -> io::Result<()> {

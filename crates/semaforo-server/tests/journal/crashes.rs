@@ -8,7 +8,7 @@ use semaforo_server::journal::{
 
 use crate::{
     ledger::{Ledger, event},
-    simulation::{NO_SNAPSHOTS, SMALL, Simulated, open, submit, submit_up_to, try_open},
+    simulation::{NO_SNAPSHOTS, SMALL, Simulated, open, settle, submit, submit_up_to, try_open},
 };
 
 /// Enough for seven segments and two snapshots.
@@ -229,7 +229,9 @@ fn many_lives() {
                     now += Duration::from_millis(300);
                     let event = event(number, random.below(900) as usize);
                     let urgent = random.below(10) == 0;
-                    if journal.submit(&event, number, urgent).is_err() || journal.turn(now).is_err()
+                    if settle(&mut journal).is_err()
+                        || journal.submit(&event, number, urgent).is_err()
+                        || journal.turn(now).is_err()
                     {
                         break;
                     }

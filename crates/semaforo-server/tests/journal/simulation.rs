@@ -46,8 +46,18 @@ pub(crate) fn length(number: u64) -> usize {
     }
 }
 
+/// Lets the background prepare the segment that it is about to prepare.
+pub(crate) fn settle(journal: &mut SimulatedJournal) -> std::io::Result<()> {
+    while journal.is_preparing() {
+        journal.turn(std::time::Instant::now())?;
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
 /// Submits a number as a batch of its own; its time is the number.
 pub(crate) fn submit(journal: &mut SimulatedJournal, number: u64) -> std::io::Result<u64> {
+    settle(journal)?;
     journal.submit(&event(number, length(number)), number, false)
 }
 

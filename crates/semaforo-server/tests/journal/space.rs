@@ -11,7 +11,7 @@ use semaforo_server::journal::{
 
 use crate::{
     ledger::{Hoard, event, kept},
-    simulation::{NO_SNAPSHOTS, SMALL, Simulated, open, submit, try_open},
+    simulation::{NO_SNAPSHOTS, SMALL, Simulated, open, settle, submit, try_open},
 };
 
 /// A journal whose snapshots are as big as what they replace, so that only more space helps.
@@ -23,9 +23,10 @@ fn hoarding(disk: &SimulatedDisk, background: Background) -> (Hoard, FileJournal
 }
 
 /// Submits while there is room; says how many.
-fn fill(journal: &mut impl Journal) -> usize {
+fn fill(journal: &mut FileJournal<SimulatedDisk>) -> usize {
     let event = kept(1, 500);
     for count in 0..1000 {
+        settle(journal).unwrap();
         if !journal.has_room(event.len()) {
             return count;
         }
@@ -126,6 +127,8 @@ fn a_batch_may_be_bigger_than_a_segment() {
     submit(&mut journal, 1).unwrap();
     for number in 2..=6 {
         let event = event(number, 10_000 * number as usize);
+        assert!(!journal.has_room(event.len()), "it is not there by itself");
+        journal.make_room(event.len());
         assert!(journal.has_room(event.len()));
         journal.submit(&event, number, false).unwrap();
         journal.turn(Instant::now()).unwrap();
@@ -142,6 +145,7 @@ fn crashes_around_a_batch_that_is_bigger_than_a_segment() {
         let Ok(Simulated { mut journal, .. }) = try_open(disk, SMALL) else { return 0 };
         for number in 1..=5 {
             let length = if number == 3 { 20_000 } else { 1500 };
+            journal.make_room(length + 100);
             if journal.submit(&event(number, length), number, false).is_err() {
                 return number - 1;
             }
@@ -180,6 +184,7 @@ fn a_big_batch_for_which_there_is_no_space_is_refused_and_small_ones_go_on() {
     let disk = SimulatedDisk::new();
     disk.set_capacity(Some(40 << 10));
     let mut journal = open(&disk, SMALL).journal;
+    journal.make_room(50_000);
     assert!(!journal.has_room(50_000));
     let mut now = Instant::now();
     for number in 1..=10 {

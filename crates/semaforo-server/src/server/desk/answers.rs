@@ -10,6 +10,7 @@ use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
 use crate::server::figures::Figures;
+use crate::server::http_clients::HttpClients;
 use crate::server::limits::PUBLISHED_EVERY;
 use crate::server::render::{Json, payload, render, render_view};
 use crate::wire::write_answer;
@@ -198,7 +199,8 @@ impl Desk {
             let client = self.clients.get_mut(mark.id.index()).and_then(Option::as_mut);
             match (net.accepted(mark.id), client.filter(|client| client.id == mark.id)) {
                 (Some(accepted), Some(client)) => {
-                    client.forget_parcels(accepted, &mut self.engine);
+                    client.tried = mark.offset;
+                    client.forget_parcels(accepted);
                 }
                 _ => all_there = false,
             }
@@ -223,6 +225,10 @@ impl Desk {
         }
         if let (Some(http), None) = (&mut self.http, held) {
             http.send_others(durable);
+        }
+        let is_tried = |http: &HttpClients| http.has_tried(http.messages());
+        if !self.marks.iter().any(|mark| mark.message) && self.http.as_ref().is_none_or(is_tried) {
+            self.engine.all_tried();
         }
         Ok(true)
     }

@@ -10,7 +10,6 @@ use crate::journal::Position;
 use crate::kernel::{ConnectionKey, Parcel, WaitKey};
 use crate::net::ConnectionId;
 use crate::server::access::Token;
-use crate::server::engine::Engine;
 use crate::server::http::Ticket;
 use crate::wire::Scanner;
 
@@ -26,6 +25,8 @@ pub(super) struct Client {
     pub(super) tickets: HashMap<Box<str>, u64>,
     /// Messages that it was sent and may not have got, by where they begin in its output.
     pub(super) parcels: VecDeque<(u64, Parcel)>,
+    /// Up to where it was tried to send its output.
+    pub(super) tried: u64,
     /// It is paused until all its waiting requests are answered.
     pub(super) in_order: bool,
     /// It is paused until it was told, by and by, that it waits for nothing any more.
@@ -102,11 +103,9 @@ impl Client {
     }
 
     /// Forgets messages of which the socket has taken something.
-    pub(super) fn forget_parcels(&mut self, accepted: u64, engine: &mut Engine) {
+    pub(super) fn forget_parcels(&mut self, accepted: u64) {
         while self.parcels.front().is_some_and(|(offset, _)| *offset < accepted) {
-            if let Some((_, parcel)) = self.parcels.pop_front() {
-                engine.settled(&parcel);
-            }
+            self.parcels.pop_front();
         }
     }
 }

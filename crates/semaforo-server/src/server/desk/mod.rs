@@ -20,7 +20,7 @@ use super::access::Tokens;
 use super::bridge::Word;
 use super::engine::Engine;
 use super::figures::Statuses;
-use super::http::Ticket;
+use super::http::{Submission, Ticket};
 use super::http_clients::HttpClients;
 use super::limits::{BUSY_TURN, LOOK_EVERY, SHARE, SMALL_SHARE, STRANGER_FRAME, STRANGER_OUTPUT};
 use super::log::{Level, Log};
@@ -76,6 +76,10 @@ pub(super) struct Desk {
     /// the journal is perhaps its producer.
     returned: bool,
     http: Option<HttpClients>,
+    /// Connections that are paused until the journal has space for what they ask.
+    held: Vec<ConnectionId>,
+    /// Requests over HTTP that wait for the same.
+    held_http: VecDeque<(Ticket, Submission)>,
     /// What is answered now leaves after so many messages for takers over HTTP.
     after: u64,
     statuses: Statuses,
@@ -113,6 +117,8 @@ impl Desk {
             marks: VecDeque::new(),
             returned: false,
             http: None,
+            held: Vec::new(),
+            held_http: VecDeque::new(),
             after: 0,
             statuses: Statuses::default(),
             published: Instant::now(),
@@ -225,8 +231,26 @@ impl Desk {
         }
     }
 
+    /// Handles a request over HTTP, or leaves it until the journal has space for it.
+    fn hear_request(&mut self, net: &mut Connections, ticket: Ticket, submission: Submission) {
+        if self.handle_http(net, ticket, &submission) == Next::Hold {
+            self.held_http.push_back((ticket, submission));
+        }
+    }
+
+    /// Asks those again who had to wait for space in the journal.
+    fn let_held_go_on(&mut self, net: &mut Connections) {
+        for id in std::mem::take(&mut self.held) {
+            net.resume(id);
+        }
+        for (ticket, submission) in std::mem::take(&mut self.held_http) {
+            self.hear_request(net, ticket, submission);
+        }
+    }
+
     /// A request over HTTP does not wait any more.
     fn forget_http(&mut self, net: &mut Connections, ticket: Ticket) {
+        self.held_http.retain(|(held, _)| *held != ticket);
         self.engine.disconnected(Caller::Http(ticket).key());
         self.deliver(net);
         if let Some(http) = &mut self.http {
@@ -237,7 +261,7 @@ impl Desk {
     /// Does what the thread that speaks HTTP says.
     fn hear(&mut self, net: &mut Connections, word: Word) {
         match word {
-            Word::Request(ticket, submission) => self.handle_http(net, ticket, &submission),
+            Word::Request(ticket, submission) => self.hear_request(net, ticket, submission),
             Word::Cancel(ticket) => self.forget_http(net, ticket),
             Word::Tried(ticket) => {
                 if let Some(http) = &mut self.http {
@@ -246,14 +270,12 @@ impl Desk {
             }
             Word::Settled { ticket, accepted } => {
                 let parcel = self.http.as_mut().and_then(|http| http.settle(ticket));
-                match parcel {
-                    Some(parcel) if accepted => self.engine.settled(&parcel),
-                    Some(parcel) => {
-                        self.returned = true;
-                        self.engine.undelivered(&parcel);
-                        self.deliver(net);
-                    }
-                    None => {}
+                if let Some((parcel, was_tried)) = parcel
+                    && !accepted
+                {
+                    self.returned = true;
+                    self.engine.undelivered(&parcel, was_tried);
+                    self.deliver(net);
                 }
             }
         }
@@ -265,6 +287,7 @@ impl Desk {
             self.log.info(format_args!("stopping"));
             self.engine.stop();
             self.deliver(net);
+            self.let_held_go_on(net);
             if let Some(http) = &self.http {
                 http.stop();
             }
@@ -283,6 +306,7 @@ impl Service for Desk {
             waiting: HashMap::new(),
             tickets: HashMap::new(),
             parcels: VecDeque::new(),
+            tried: 0,
             in_order: false,
             gives_up: false,
             finishes: false,
@@ -406,10 +430,10 @@ impl Service for Desk {
         let client = self.clients.get_mut(id.index()).and_then(Option::take);
         self.engine.disconnected(ConnectionKey(id.into()));
         if let Some(mut client) = client {
-            client.forget_parcels(closed.accepted, &mut self.engine);
+            client.forget_parcels(closed.accepted);
             self.returned |= !client.parcels.is_empty();
-            for (_, parcel) in &client.parcels {
-                self.engine.undelivered(parcel);
+            for (offset, parcel) in &client.parcels {
+                self.engine.undelivered(parcel, *offset < client.tried);
             }
         }
         self.deliver(net);
@@ -461,6 +485,9 @@ impl Service for Desk {
             let next = self.engine.turn_ends(now)?;
             Ok(if all_there { next } else { Some(now) })
         });
+        if self.engine.can_go_on() {
+            self.let_held_go_on(net);
+        }
         self.tell();
         while let Some(notice) = self.engine.notice() {
             if notice.is_warning() {

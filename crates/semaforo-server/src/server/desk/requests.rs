@@ -16,6 +16,20 @@ use crate::server::limits::{MAX_ID, MAX_WAITS};
 use crate::server::translate::{Wanted, translate};
 use crate::wire::Request;
 
+/// Why a request was not performed.
+enum Unperformed {
+    /// This is the answer.
+    Refused(Answer),
+    /// It is performed when the journal has space for it.
+    Held,
+}
+
+impl From<Answer> for Unperformed {
+    fn from(answer: Answer) -> Self {
+        Self::Refused(answer)
+    }
+}
+
 impl Desk {
     /// Handles one request.
     pub(super) fn handle(&mut self, net: &mut Connections, id: ConnectionId, frame: &[u8]) -> Next {
@@ -37,12 +51,16 @@ impl Desk {
         let caller = Caller::Tcp(id);
         let asker = Asker { caller, token: None, peer: None };
         let answer = match self.perform(net, asker, name, &request) {
-            Ok(Some(answer)) => answer,
+            Ok(Some(answer)) | Err(Unperformed::Refused(answer)) => answer,
             Ok(None) => {
                 self.deliver(net);
                 return self.after(net, id);
             }
-            Err(answer) => answer,
+            Err(Unperformed::Held) => {
+                self.held.push(id);
+                net.pause(id);
+                return Next::Hold;
+            }
         };
         // Those who were let through come first: a taker is sent its message before the producer learns.
         self.deliver(net);
@@ -56,13 +74,14 @@ impl Desk {
         net: &mut Connections,
         ticket: Ticket,
         submission: &Submission,
-    ) {
+    ) -> Next {
         let caller = Caller::Http(ticket);
         let request = match Request::parse(&submission.frame) {
             Ok(request) => request,
             Err(wrong) => {
                 let answer = Answer::error(Status::Senseless, wrong.to_string());
-                return self.respond(net, caller, None, &answer);
+                self.respond(net, caller, None, &answer);
+                return Next::Go;
             }
         };
         let name = request.headers.get("id");
@@ -71,8 +90,13 @@ impl Desk {
         let outcome = self.perform(net, asker, name, &request);
         let taken = matches!(&outcome, Ok(Some(Answer { content: Content::Fragile(_), .. })));
         self.deliver_with(net, usize::from(taken));
-        if let Ok(Some(answer)) | Err(answer) = outcome {
-            self.respond(net, caller, name, &answer);
+        match outcome {
+            Ok(Some(answer)) | Err(Unperformed::Refused(answer)) => {
+                self.respond(net, caller, name, &answer);
+                Next::Go
+            }
+            Ok(None) => Next::Go,
+            Err(Unperformed::Held) => Next::Hold,
         }
     }
 
@@ -100,14 +124,14 @@ impl Desk {
         asker: Asker<'_>,
         name: Option<&str>,
         request: &Request<'_>,
-    ) -> Result<Option<Answer>, Answer> {
+    ) -> Result<Option<Answer>, Unperformed> {
         let caller = asker.caller;
         if name.is_some_and(|name| name.len() > MAX_ID) {
             let reason = format!("header id has more than {MAX_ID} bytes");
-            return Err(Answer::error(Status::Senseless, reason));
+            return Err(Answer::error(Status::Senseless, reason).into());
         }
         if self.stopping {
-            return Err(Answer::error(Status::Stopping, "shutting down"));
+            return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
         let wanted = translate(request, draw)?;
         let token = match self.authorize(asker, request, &wanted) {
@@ -115,7 +139,7 @@ impl Desk {
             Err((status, reason)) => {
                 let who = self.name_of(asker, request);
                 self.audit(net, asker, &who, request, status, &reason);
-                return Err(Answer::error(status, reason));
+                return Err(Answer::error(status, reason).into());
             }
         };
         let command = match wanted {
@@ -158,16 +182,17 @@ impl Desk {
             && !self.engine.kernel.has_met(&command)
         {
             let reason = format!("{MAX_WAITS} requests of this connection wait already");
-            return Err(Answer::error(Status::OverLimit, reason));
+            return Err(Answer::error(Status::OverLimit, reason).into());
         }
         if matches!(caller, Caller::Http(_)) && command.session.is_none() && is_kept(&command) {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
-            return Err(Answer::error(Status::Senseless, reason));
+            return Err(Answer::error(Status::Senseless, reason).into());
         }
         self.tickets += 1;
         let ticket = self.tickets;
         let origin = Origin { connection: caller.key(), ticket };
-        match self.engine.decide(origin, &command) {
+        let reply = self.engine.decide(origin, &command).ok_or(Unperformed::Held)?;
+        match reply {
             Reply::Answer(answer) => {
                 if let (Operation::Open { label, ttl, .. }, Status::Done) =
                     (&command.operation, answer.status)
@@ -185,7 +210,7 @@ impl Desk {
                 }
                 Caller::Http(_) => {
                     let reason = "this seq was acknowledged: its outcome is not known any more";
-                    Err(Answer::error(Status::Gone, reason))
+                    Err(Answer::error(Status::Gone, reason).into())
                 }
             },
             Reply::Waits(key) => {
