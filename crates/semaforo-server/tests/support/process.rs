@@ -24,12 +24,18 @@ impl Process {
     }
 
     pub fn with(folder: &Path, arguments: &[&str]) -> Self {
+        Self::logging(folder, arguments, Stdio::inherit())
+    }
+
+    /// One whose log goes there.
+    pub fn logging(folder: &Path, arguments: &[&str], log: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_semaforo"))
             .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(folder)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -89,6 +95,11 @@ impl Process {
 
     pub fn resume(&self) {
         self.signal(Signal::CONT);
+    }
+
+    /// Whether it runs.
+    pub fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     /// Waits for its end, which something else has brought about.
