@@ -12,7 +12,7 @@ use super::{duration, show};
 /// Waits until something has happened
 #[derive(Debug, Subcommand)]
 pub(super) enum Event {
-    /// Makes an event; again in the same way: nothing happens
+    /// Makes an event; prints created=..., false if it was there already
     Create {
         /// Its name
         name: String,
@@ -62,7 +62,7 @@ impl Event {
         let (method, name) = match self {
             Self::Create { name, auto, set } => {
                 let reset = if auto { "auto" } else { "manual" };
-                context.ask(|client| {
+                context.wait(None, |client| {
                     let request = client.request("CREATE", path(&name)).header("reset", reset);
                     request.header("set", set)
                 })?;

@@ -12,7 +12,7 @@ use super::{duration, show};
 /// Waits until something has happened a number of times
 #[derive(Debug, Subcommand)]
 pub(super) enum Latch {
-    /// Makes a latch; again with the same count: nothing happens
+    /// Makes a latch; prints created=..., false if it was there already
     Create {
         /// Its name
         name: String,
@@ -64,8 +64,9 @@ impl Latch {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
             Self::Create { name, count } => {
-                context
-                    .ask(|client| client.request("CREATE", path(&name)).header("count", count))?;
+                context.wait(None, |client| {
+                    client.request("CREATE", path(&name)).header("count", count)
+                })?;
             }
             Self::Down { name, by } => {
                 // In a session, so that it counts once, also if the connection is lost.

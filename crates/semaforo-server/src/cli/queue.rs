@@ -17,7 +17,7 @@ use crate::client::{Client, Message, Raw};
 /// Puts messages into a queue, and takes them
 #[derive(Debug, Subcommand)]
 pub(super) enum Queue {
-    /// Makes a queue; again with the same capacity: nothing happens
+    /// Makes a queue; prints created=..., false if it was there already
     Create {
         /// Its name
         name: String,
@@ -123,8 +123,9 @@ fn path(name: &str) -> String {
 impl Queue {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
-            Self::Create { name, capacity } => context
-                .ask(|client| client.request("CREATE", path(&name)).header("capacity", capacity))?,
+            Self::Create { name, capacity } => context.wait(None, |client| {
+                client.request("CREATE", path(&name)).header("capacity", capacity)
+            })?,
             Self::Put { message, delay } => {
                 let payload = message.payload()?;
                 context.wait(message.timeout, |client| {

@@ -12,7 +12,7 @@ use super::show;
 /// Makes a semaphore, acquires and releases its permits by hand; `run --semaphore` does all of that
 #[derive(Debug, Subcommand)]
 pub(super) enum Semaphore {
-    /// Makes a semaphore; again with the same number: nothing happens
+    /// Makes a semaphore; prints created=..., false if it was there already
     Create {
         /// Its name
         name: String,
@@ -57,8 +57,9 @@ fn path(name: &str) -> String {
 impl Semaphore {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         match self {
-            Self::Create { name, permits } => context
-                .ask(|client| client.request("CREATE", path(&name)).header("permits", permits))?,
+            Self::Create { name, permits } => context.wait(None, |client| {
+                client.request("CREATE", path(&name)).header("permits", permits)
+            })?,
             Self::Acquire { acquire, units } => {
                 let path = path(&acquire.name);
                 acquire.run(context, &path, &[("permits", units.to_string())])?;

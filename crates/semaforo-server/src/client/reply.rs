@@ -38,6 +38,13 @@ impl Reply {
         Some(payload.get("error")?.as_str()?.to_owned())
     }
 
+    /// A header that has to be there, and `true` or `false`.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, Error> {
+        let value = self.header(name).unwrap_or_default();
+        let nonsense = || Error::Nonsense(format!("{name} {value:?} is neither true nor false"));
+        value.parse().map_err(|_| nonsense())
+    }
+
     /// A header that has to be there, and a number.
     pub(super) fn number(&self, name: &str) -> Result<u64, Error> {
         let value = self.header(name).unwrap_or_default();

@@ -65,10 +65,12 @@ pub enum Header {
     Generation = 5,
     /// In which order a party arrived.
     Index = 6,
+    /// Whether an object was made by this request: 1, or 0 if it was there.
+    Created = 7,
 }
 
 impl Header {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Fence,
         Self::Ttl,
         Self::Message,
@@ -76,6 +78,7 @@ impl Header {
         Self::Count,
         Self::Generation,
         Self::Index,
+        Self::Created,
     ];
 
     /// What it is called in an answer.
@@ -89,6 +92,7 @@ impl Header {
             Self::Count => "count",
             Self::Generation => "generation",
             Self::Index => "index",
+            Self::Created => "created",
         }
     }
 }

@@ -295,7 +295,7 @@ impl Kernel {
         }
         if let Some(place) = self.state.find(kind, name) {
             if self.settings(place) == Some(settings) {
-                return Reply::Answer(Answer::done());
+                return Reply::Answer(Answer::done().with(Header::Created, 0));
             }
             let reason = format!("{} {name:?} exists with other settings", kind.singular());
             return error(Status::Conflict, reason);
@@ -307,7 +307,7 @@ impl Kernel {
         // A queue of that name may have been deleted: its numbers are not used again.
         let next = if kind == Kind::Queue { self.state.retired_numbers.max(1) } else { 1 };
         self.emit(&Event::Created { place, name, settings, next }, out);
-        Reply::Answer(Answer::done())
+        Reply::Answer(Answer::done().with(Header::Created, 1))
     }
 
     pub(super) fn no_more_objects(&self) -> Option<Answer> {

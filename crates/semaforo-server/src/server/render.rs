@@ -1,7 +1,8 @@
 //! From the kernel's answers to bytes.
 
 use crate::kernel::{
-    Answer, ConnectionKey, Content, Details, Entry, Holder, Listing, ObjectView, View, Who, Wish,
+    Answer, ConnectionKey, Content, Details, Entry, Header, Holder, Listing, ObjectView, View, Who,
+    Wish,
 };
 use crate::wire::{Value, write_answer, write_string};
 
@@ -14,7 +15,7 @@ pub(super) fn render(
 ) {
     let status = answer.status.number();
     let numbers =
-        answer.headers.iter().map(|(header, value)| (header.name(), Value::Number(value)));
+        answer.headers.iter().map(|(header, value)| (header.name(), written(header, value)));
     match &answer.content {
         Content::Session(session) => {
             let session = session.to_string();
@@ -32,6 +33,14 @@ pub(super) fn render(
             let payload = payload(answer, address);
             render_view(output, id, answer, payload.as_deref());
         }
+    }
+}
+
+/// What a number of an answer is written as.
+fn written(header: Header, value: u64) -> Value<'static> {
+    match header {
+        Header::Created => Value::Text(if value == 0 { "false" } else { "true" }),
+        _ => Value::Number(value),
     }
 }
 

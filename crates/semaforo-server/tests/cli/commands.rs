@@ -120,8 +120,10 @@ fn reader_writer_locks() {
 #[test]
 fn semaphores() {
     let server = Server::start();
-    assert_eq!(server.print(&["semaphore", "create", "s", "--permits", "3"]), "");
-    assert_eq!(server.print(&["semaphore", "create", "s", "--permits", "3"]), "");
+    let create = ["semaphore", "create", "s", "--permits", "3"];
+    assert_eq!(server.print(&create), "created=true\n");
+    assert_eq!(server.print(&create), "created=false\n");
+    assert_eq!(server.json(&create), json!({"status": 200, "created": false}));
     let other = server.json(&["semaphore", "create", "s", "--permits", "4"]);
     assert_eq!(other["status"], 409);
     let acquired = server.json(&["semaphore", "acquire", "s", "--units", "2"]);

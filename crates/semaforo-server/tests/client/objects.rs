@@ -122,8 +122,8 @@ fn semaphores() {
     let client = server.client();
     let gpus = client.semaphore("gpu");
     assert!(matches!(gpus.acquire(1).wait(), Err(Error::NotFound(_))));
-    gpus.create(3).wait().unwrap();
-    gpus.create(3).wait().unwrap();
+    assert!(gpus.create(3).wait().unwrap());
+    assert!(!gpus.create(3).wait().unwrap());
     assert!(matches!(gpus.create(4).wait(), Err(Error::Conflict(_))));
     assert!(matches!(gpus.acquire(4).wait(), Err(Error::Refused { status: 400, .. })));
     gpus.acquire(0).wait().unwrap().release().wait().unwrap();

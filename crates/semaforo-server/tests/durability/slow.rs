@@ -118,7 +118,7 @@ fn answers_leave_only_when_what_they_saw_is_durable() {
     assert!(reader.has_nothing());
     assert!(taker.has_nothing(), "not even a 404 may outrun the journal");
     journal.complete();
-    assert_eq!(producer.answer(), r#"{"Status":200}"#);
+    assert_eq!(producer.answer(), r#"{"Status":200,"Headers":{"created":"true"}}"#);
     assert!(reader.answer().contains(r#""kind":"queue""#));
     assert!(taker.answer().contains("404"));
 

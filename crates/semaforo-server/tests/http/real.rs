@@ -267,7 +267,8 @@ fn an_object_is_answered_with_its_id_at_once_and_later() {
     let (server, address) = start(Options::default());
     let mut browser = Browser::connect(address);
     browser.send("POST /v1", "", r#"{"Method":"CREATE","Path":"q","Headers":{"id":"a"}}"#);
-    assert_eq!(browser.answer().body.trim(), r#"{"Status":200,"Headers":{"id":"a"}}"#);
+    let created = r#"{"Status":200,"Headers":{"id":"a","created":"true"}}"#;
+    assert_eq!(browser.answer().body.trim(), created);
     browser.send("POST /v1", "", r#"{"Method":"ECHO","Headers":{"id":"b"}}"#);
     assert!(browser.answer().body.contains(r#""Headers":{"id":"b"}"#));
     browser.send("POST /v1", "", r#"{"Method":"TAKE","Path":"q","Headers":{"id":"c"}}"#);

@@ -157,3 +157,22 @@ fn an_answer_that_was_acknowledged_before_it_was_given_is_not_kept() {
     let kept = [18, 0, 1];
     assert!(!snapshot.windows(3).any(|bytes| bytes == kept), "an outcome is kept: {snapshot:?}");
 }
+
+#[test]
+fn who_has_made_something_is_told_so_as_often_as_it_asks() {
+    let mut world = World::default();
+    world.open(1, 60_000);
+    let made = |world: &mut World, caller: Caller| {
+        let answer = world.done(caller, Latch, "made", latch(1));
+        answer.headers.get(Header::Created)
+    };
+    assert_eq!(made(&mut world, SESSION.seq(1)), Some(1));
+    assert_eq!(made(&mut world, connection(2)), Some(0));
+    assert_eq!(made(&mut world, SESSION.seq(1)), Some(1));
+    assert_eq!(made(&mut world, SESSION.seq(2)), Some(0));
+    world.restart();
+    assert_eq!(made(&mut world, SESSION.seq(1)), Some(1));
+    world.restart_from_snapshot();
+    assert_eq!(made(&mut world, SESSION.seq(1)), Some(1));
+    assert_eq!(made(&mut world, connection(2)), Some(0));
+}

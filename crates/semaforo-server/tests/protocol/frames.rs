@@ -37,7 +37,7 @@ const CONVERSATION: &str = concat!(
 fn conversation_answers(number: u64) -> Vec<u8> {
     let number = number.to_string();
     let answers = [
-        r#"{"Status":200}"#,
+        r#"{"Status":200,"Headers":{"created":"true"}}"#,
         r#"{"Status":200,"Headers":{"id":"éé\n","message":"NUMBER"}}"#,
         r#"{"Status":200,"Headers":{"message":"NUMBER","deliveries":"1"},"Payload":{"a":[1,-2.50e+3,"\ud83d\ude00 😀"]}}"#,
         r#"{"Status":200}"#,
@@ -83,7 +83,7 @@ fn many_glued_together() {
         requests.extend(frame(&format!("PUT q | {number}")));
     }
     client.send_bytes(&requests);
-    assert_eq!(client.answer().text, r#"{"Status":200}"#);
+    assert_eq!(client.answer().text, r#"{"Status":200,"Headers":{"created":"true"}}"#);
     for number in 1..=2000 {
         assert_eq!(client.answer().number("message"), number);
     }
@@ -216,7 +216,7 @@ fn three_requests_in_one_line_as_netcat_sends_them() {
         r#"{"Method":"TAKE","Path":"q","Headers":{"timeout":"1000"}}"#,
     );
     let expected = lines(&[
-        r#"{"Status":200}"#,
+        r#"{"Status":200,"Headers":{"created":"true"}}"#,
         r#"{"Status":200,"Headers":{"message":"1"}}"#,
         r#"{"Status":200,"Headers":{"message":"1","deliveries":"1"},"Payload":{"n":1}}"#,
     ]);

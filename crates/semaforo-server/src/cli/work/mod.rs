@@ -149,7 +149,7 @@ impl Work {
         }
         match self.dead.as_deref().map(|dead| client.queue(dead).create(0).wait()) {
             // With another capacity it is there all the same.
-            None | Some(Ok(()) | Err(Error::Conflict(_))) => Ok(()),
+            None | Some(Ok(_) | Err(Error::Conflict(_))) => Ok(()),
             Some(Err(error)) => Err(anyhow!(error).context("the queue of --dead")),
         }
     }

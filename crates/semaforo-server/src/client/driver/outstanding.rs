@@ -14,7 +14,7 @@ const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", 
 
 /// Methods that cannot be answered 200 or 204 without having got to the session, which renews it. Others can: the
 /// server answers `ECHO` by itself, and many requests it refuses before it looks at their session.
-const RENEWING: [&str; 16] = [
+const RENEWING: [&str; 17] = [
     "KEEPALIVE",
     "ACQUIRE",
     "RELEASE",
@@ -30,6 +30,7 @@ const RENEWING: [&str; 16] = [
     "RESET",
     "DOWN",
     "ARRIVE",
+    "CREATE",
     "DELETE",
 ];
 

@@ -19,17 +19,21 @@ impl Event {
 
     /// Makes it, unless it is there already: while it is set, everyone passes.
     ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
     /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
-    pub fn create(&self) -> Call<()> {
-        self.object.call(self.object.free("CREATE").header("reset", "manual"))
+    pub fn create(&self) -> Call<bool> {
+        self.object.create(self.object.safe("CREATE").header("reset", "manual"))
     }
 
     /// Makes it, unless it is there already: each set lets one through, the first that waits or the
     /// next to come.
     ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
     /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
-    pub fn create_auto(&self) -> Call<()> {
-        self.object.call(self.object.free("CREATE").header("reset", "auto"))
+    pub fn create_auto(&self) -> Call<bool> {
+        self.object.create(self.object.safe("CREATE").header("reset", "auto"))
     }
 
     /// Sets it.

@@ -19,9 +19,11 @@ impl Latch {
 
     /// Makes it, with this count, unless it is there already.
     ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
     /// Ends with [`Conflict`](crate::client::Error::Conflict) if it began with another count.
-    pub fn create(&self, count: u32) -> Call<()> {
-        self.object.call(self.object.free("CREATE").header("count", count))
+    pub fn create(&self, count: u32) -> Call<bool> {
+        self.object.create(self.object.safe("CREATE").header("count", count))
     }
 
     /// Counts down, and yields what is left. At zero it has no effect.

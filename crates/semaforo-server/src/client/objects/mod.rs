@@ -44,6 +44,11 @@ impl Object {
         Call::new(&self.handle, plan, |_, _| Ok(()))
     }
 
+    /// A request that makes it, and yields whether it was not there before.
+    pub(super) fn create(&self, plan: Plan) -> Call<bool> {
+        Call::new(&self.handle, plan, |_, granted| granted.reply.flag("created"))
+    }
+
     pub(super) fn show(&self) -> Call<String> {
         Call::new(&self.handle, self.free("SHOW"), |_, granted| {
             Ok(granted.reply.payload.unwrap_or_default())

@@ -29,9 +29,11 @@ impl Queue {
     /// Makes it, for at most so many messages (0: as many as the server takes), unless it is there
     /// already.
     ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with another capacity.
-    pub fn create(&self, capacity: u64) -> Call<()> {
-        self.object.call(self.object.free("CREATE").header("capacity", capacity))
+    pub fn create(&self, capacity: u64) -> Call<bool> {
+        self.object.create(self.object.safe("CREATE").header("capacity", capacity))
     }
 
     /// Puts a message, which has to be JSON, into the queue, waiting for space if need be. Yields

@@ -22,9 +22,11 @@ impl Semaphore {
 
     /// Makes it, with so many permits, unless it is there already.
     ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
     /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there with another number.
-    pub fn create(&self, permits: u32) -> Call<()> {
-        self.object.call(self.object.free("CREATE").header("permits", permits))
+    pub fn create(&self, permits: u32) -> Call<bool> {
+        self.object.create(self.object.safe("CREATE").header("permits", permits))
     }
 
     /// Asks for so many permits.

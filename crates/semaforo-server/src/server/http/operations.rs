@@ -157,7 +157,7 @@ pub const KINDS: &[Kind] = &[
                 "CREATE",
                 "Makes it.",
                 &[required(number("permits", 1, (1 << 30) - 1, "how many there are"))],
-                &[],
+                &["created"],
                 &[409],
             ),
             operation(
@@ -219,7 +219,7 @@ pub const KINDS: &[Kind] = &[
                 "CREATE",
                 "Makes it.",
                 &[required(number("count", 0, (1 << 32) - 1, "what it begins with"))],
-                &[],
+                &["created"],
                 &[409],
             ),
             operation(
@@ -253,7 +253,7 @@ pub const KINDS: &[Kind] = &[
                     one_of("reset", &["manual", "auto"], "whether a passage resets it"),
                     one_of("set", &["false", "true"], "whether it begins set"),
                 ],
-                &[],
+                &["created"],
                 &[409],
             ),
             operation("SET", "Sets it.", &[], &[], &[404]),
@@ -292,7 +292,7 @@ pub const KINDS: &[Kind] = &[
                 "CREATE",
                 "Makes it.",
                 &[number("capacity", 0, LARGEST, "messages it may hold; 0: no bound of its own")],
-                &[],
+                &["created"],
                 &[409],
             ),
             takes(operation(
