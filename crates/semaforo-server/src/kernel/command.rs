@@ -95,8 +95,13 @@ pub enum Verb<'a> {
     Release {
         /// Which; none: the only one.
         fence: Option<u64>,
-        /// How many permits of it; none: all.
+        /// How many permits of it; none: all. Of an open semaphore: how many are added; none: one.
         permits: Option<u32>,
+    },
+    /// A semaphore is to have another number of permits.
+    Resize {
+        /// How many.
+        permits: u32,
     },
     /// Does this hold exist?
     Check {
@@ -183,6 +188,7 @@ impl Verb<'_> {
             Self::Show => "SHOW",
             Self::Acquire(_) => "ACQUIRE",
             Self::Release { .. } => "RELEASE",
+            Self::Resize { .. } => "RESIZE",
             Self::Check { .. } => "CHECK",
             Self::Downgrade { .. } => "DOWNGRADE",
             Self::Upgrade { .. } => "UPGRADE",
@@ -218,6 +224,13 @@ pub enum Settings {
     Semaphore {
         /// How many permits there are.
         permits: u32,
+    },
+    /// A semaphore whose permits nobody holds: to acquire one uses it up, and anybody may add one.
+    OpenSemaphore {
+        /// The most permits that there can be.
+        permits: u32,
+        /// How many there are at first.
+        initial: u32,
     },
     /// A latch.
     Latch {

@@ -1,11 +1,10 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
-use semaforo::policy::Permits;
-
 use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 use super::event::Event;
 use super::gate::Entry;
+use super::semaphores::no_number;
 use super::session::Owner;
 use super::state::{Body, Object};
 use super::view::View;
@@ -222,6 +221,12 @@ impl Kernel {
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(place, out),
             (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
             (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
+                Verb::Release { fence: None, permits } if self.is_open_at(place) => {
+                    self.add_permits(place, permits.unwrap_or(1), out)
+                }
+                Verb::Resize { permits } if kind == Kind::Semaphore => {
+                    self.resize(place, permits, out)
+                }
                 Verb::Release { fence, permits } => {
                     // Others know nothing of permits.
                     let permits = permits.filter(|_| kind == Kind::Semaphore);
@@ -288,10 +293,17 @@ impl Kernel {
         if kind != settings_kind(settings) {
             return no_such_method(kind, Verb::Create(settings));
         }
-        if let Settings::Semaphore { permits } = settings
-            && !(1..=Permits::MAX).contains(&permits)
+        if let Settings::Semaphore { permits } | Settings::OpenSemaphore { permits, .. } = settings
+            && let Some(refusal) = no_number(permits)
         {
-            return senseless(format!("{permits} permits; there can be 1 to {}", Permits::MAX));
+            return refusal;
+        }
+        if let Settings::OpenSemaphore { permits, initial } = settings
+            && initial > permits
+        {
+            return senseless(format!(
+                "{initial} permits at first, but there can be only {permits}"
+            ));
         }
         if let Some(place) = self.state.find(kind, name) {
             if self.settings(place) == Some(settings) {
@@ -362,7 +374,7 @@ fn changes(operation: &Operation<'_>) -> bool {
 
 fn settings_kind(settings: Settings) -> Kind {
     match settings {
-        Settings::Semaphore { .. } => Kind::Semaphore,
+        Settings::Semaphore { .. } | Settings::OpenSemaphore { .. } => Kind::Semaphore,
         Settings::Latch { .. } => Kind::Latch,
         Settings::Event { .. } => Kind::Event,
         Settings::Queue { .. } => Kind::Queue,
@@ -379,6 +391,7 @@ pub(super) fn understands(kind: Kind, verb: Verb<'_>) -> bool {
         Verb::Acquire(_) | Verb::Release { .. } | Verb::Check { .. } => {
             matches!(kind, Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock)
         }
+        Verb::Resize { .. } => kind == Kind::Semaphore,
         Verb::Downgrade { .. } | Verb::Upgrade { .. } => kind == Kind::ReadWriteLock,
         Verb::Down { .. } => kind == Kind::Latch,
         Verb::Wait => matches!(kind, Kind::Latch | Kind::Event),

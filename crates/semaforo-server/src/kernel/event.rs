@@ -31,7 +31,9 @@ pub enum Event<'a> {
     Released { fence: u64, permits: u32 },
     /// A hold for writing became one for reading, or the other way round with a new fence.
     Converted { fence: u64, into: u64, wish: Wish },
-    /// A latch or an event has another state.
+    /// A semaphore has another number of permits.
+    Resized { place: u32, permits: u32 },
+    /// A latch, an event or an open semaphore has another state.
     Counted { place: u32, count: u64 },
     /// Somebody waits at a barrier that did not exist.
     BarrierOpened { name: &'a str, parties: u32, generation: u64 },
@@ -85,6 +87,7 @@ mod tag {
     pub(super) const NUMBERS_RETIRED: u8 = 22;
     pub(super) const SESSION_LEAVES: u8 = 26;
     pub(super) const LOANS_ENDED: u8 = 27;
+    pub(super) const RESIZED: u8 = 30;
 }
 
 impl<'a> Event<'a> {
@@ -125,6 +128,9 @@ impl<'a> Event<'a> {
             Self::Converted { fence, into, wish } => {
                 numbers(out, tag::CONVERTED, &[*fence, *into]);
                 put_wish(out, *wish);
+            }
+            Self::Resized { place, permits } => {
+                numbers(out, tag::RESIZED, &[u64::from(*place), u64::from(*permits)]);
             }
             Self::Counted { place, count } => {
                 numbers(out, tag::COUNTED, &[u64::from(*place), *count]);
@@ -215,6 +221,7 @@ impl<'a> Event<'a> {
                 into: reader.number()?,
                 wish: wish(reader)?,
             },
+            tag::RESIZED => Self::Resized { place: reader.small()?, permits: reader.small()? },
             tag::COUNTED => Self::Counted { place: reader.small()?, count: reader.number()? },
             tag::BARRIER_OPENED => Self::BarrierOpened {
                 parties: reader.small()?,
@@ -311,6 +318,9 @@ fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
         Settings::Latch { count } => numbers(out, 1, &[u64::from(*count)]),
         Settings::Event { auto, set } => out.extend([2, u8::from(*auto), u8::from(*set)]),
         Settings::Queue { capacity } => numbers(out, 3, &[*capacity]),
+        Settings::OpenSemaphore { permits, initial } => {
+            numbers(out, 4, &[u64::from(*permits), u64::from(*initial)]);
+        }
     }
 }
 
@@ -320,6 +330,7 @@ fn settings(reader: &mut Reader<'_>) -> Result<Settings, BadEvent> {
         1 => Settings::Latch { count: reader.small()? },
         2 => Settings::Event { auto: reader.flag()?, set: reader.flag()? },
         3 => Settings::Queue { capacity: reader.number()? },
+        4 => Settings::OpenSemaphore { permits: reader.small()?, initial: reader.small()? },
         unknown => return Err(BadEvent::new(format!("settings of number {unknown}"))),
     })
 }

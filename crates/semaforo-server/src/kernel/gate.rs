@@ -2,7 +2,7 @@
 
 use semaforo::policy::{
     Access, CountDown, CountError, Counting, Ending, Exclusive, Gate as Open, Giving, Lanes,
-    Opening, Permits, Policy, ReadWrite, Signal, Signalling,
+    Opening, Permits, Policy, ReadWrite, ReleaseError, Signal, Signalling,
 };
 
 use super::codec::BadEvent;
@@ -19,6 +19,7 @@ pub(super) struct Gate {
 enum Rule {
     Lock,
     Semaphore { permits: u32 },
+    OpenSemaphore { permits: u32, initial: u32 },
     ReadWrite,
     Latch { start: u32 },
     Manual { set: bool },
@@ -76,6 +77,13 @@ impl Gate {
         Self { rule: Rule::Semaphore { permits }, word }
     }
 
+    pub(super) fn open_semaphore(permits: u32, initial: u32) -> Self {
+        let permits = permits.min(Permits::MAX);
+        let initial = initial.min(permits);
+        let word = Permits::new(permits, false).initial(initial);
+        Self { rule: Rule::OpenSemaphore { permits, initial }, word }
+    }
+
     pub(super) fn read_write() -> Self {
         Self { rule: Rule::ReadWrite, word: ReadWrite::initial(false) }
     }
@@ -94,13 +102,16 @@ impl Gate {
         Some(match self.rule {
             Rule::Lock | Rule::ReadWrite => return None,
             Rule::Semaphore { permits } => (Settings::Semaphore { permits }, None),
+            Rule::OpenSemaphore { permits, initial } => {
+                (Settings::OpenSemaphore { permits, initial }, Some(self.word))
+            }
             Rule::Latch { start } => (Settings::Latch { count: start }, Some(self.word)),
             Rule::Manual { set } => (Settings::Event { auto: false, set }, Some(self.word)),
             Rule::Auto { set } => (Settings::Event { auto: true, set }, Some(self.word)),
         })
     }
 
-    /// A latch's count, or whether an event is set.
+    /// A latch's or an open semaphore's count, or whether an event is set.
     pub(super) fn count(&self) -> u64 {
         self.word
     }
@@ -109,6 +120,7 @@ impl Gate {
         let most = match self.rule {
             Rule::Latch { .. } => u64::from(u32::MAX),
             Rule::Manual { .. } | Rule::Auto { .. } => 1,
+            Rule::OpenSemaphore { permits, .. } => u64::from(permits),
             Rule::Lock | Rule::Semaphore { .. } | Rule::ReadWrite => {
                 return Err(BadEvent::new("what has holders is not counted"));
             }
@@ -133,7 +145,7 @@ impl Gate {
     /// The most permits that can be asked for.
     pub(super) fn most_permits(&self) -> u32 {
         match self.rule {
-            Rule::Semaphore { permits } => permits,
+            Rule::Semaphore { permits } | Rule::OpenSemaphore { permits, .. } => permits,
             _ => 1,
         }
     }
@@ -144,6 +156,10 @@ impl Gate {
             (Rule::Lock, Entry::Hold(Wish::Permits(1))) => Exclusive.acquire(self.word, ()),
             (Rule::Semaphore { permits }, Entry::Hold(Wish::Permits(asked))) => {
                 Permits::new(permits, false).acquire(self.word, asked)
+            }
+            (Rule::OpenSemaphore { permits, .. }, Entry::Hold(Wish::Permits(asked))) => {
+                let policy = Permits::new(permits, false);
+                policy.release(policy.acquire(self.word, asked)?, Giving::Forget(asked)).ok()
             }
             (Rule::ReadWrite, Entry::Hold(wish @ (Wish::Read | Wish::Write))) => {
                 ReadWrite.acquire(self.word, access(wish))
@@ -158,9 +174,10 @@ impl Gate {
     /// Whether it may be let in although others wait.
     pub(super) fn overtakes(&self, entry: Entry) -> bool {
         match (self.rule, entry) {
-            (Rule::Semaphore { permits }, Entry::Hold(Wish::Permits(asked))) => {
-                Permits::new(permits, false).overtakes(self.word, asked)
-            }
+            (
+                Rule::Semaphore { permits } | Rule::OpenSemaphore { permits, .. },
+                Entry::Hold(Wish::Permits(asked)),
+            ) => Permits::new(permits, false).overtakes(self.word, asked),
             // All that wait will pass, too.
             (Rule::Latch { .. } | Rule::Manual { .. }, Entry::Pass) => true,
             _ => false,
@@ -169,7 +186,7 @@ impl Gate {
 
     /// Lets a holder in.
     pub(super) fn hold(&mut self, wish: Wish) -> Result<(), BadEvent> {
-        let word = self.admit(Entry::Hold(wish));
+        let word = self.admit(Entry::Hold(wish)).filter(|_| !self.is_open());
         self.word = word.ok_or_else(|| BadEvent::new("more is granted than there is"))?;
         Ok(())
     }
@@ -179,7 +196,9 @@ impl Gate {
         let word = match (self.rule, give) {
             (Rule::Lock, Give::Permits(1)) => Exclusive.release(self.word, ()).ok(),
             (Rule::Semaphore { permits }, Give::Permits(given)) => {
-                Permits::new(permits, false).release(self.word, Giving::Return(given)).ok()
+                let policy = Permits::new(permits, false);
+                let word = policy.release(self.word, Giving::Return(given)).ok();
+                word.map(|word| without_excess(policy, word))
             }
             (Rule::ReadWrite, give) => {
                 give.ending().and_then(|ending| ReadWrite.release(self.word, ending).ok())
@@ -187,6 +206,45 @@ impl Gate {
             _ => None,
         };
         self.word = word.ok_or_else(|| BadEvent::new("more is given back than was held"))?;
+        Ok(())
+    }
+
+    /// Whether it is a semaphore whose permits nobody holds.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.rule, Rule::OpenSemaphore { .. })
+    }
+
+    /// How many permits are held; more than there can be if there could be more before.
+    pub(super) fn held(&self) -> u32 {
+        Permits::held(self.word)
+    }
+
+    /// The word of an open semaphore after so many permits were added.
+    pub(super) fn added(&self, permits: u32) -> Result<u64, ReleaseError> {
+        Permits::new(self.most_permits(), false).release(self.word, Giving::Add(permits))
+    }
+
+    /// Lets a semaphore have so many permits. Those that are held beyond that are kept back when they return. Of an
+    /// open one it is the most that there can be: what is above it is gone, and nothing is added.
+    pub(super) fn resize(&mut self, permits: u32) -> Result<(), BadEvent> {
+        if !(1..=Permits::MAX).contains(&permits) {
+            return Err(BadEvent::new(format!("a semaphore of {permits} permits")));
+        }
+        let policy = Permits::new(permits, false);
+        match &mut self.rule {
+            Rule::Semaphore { permits: most } => {
+                *most = permits;
+                let there = Permits::available(self.word) + Permits::held(self.word);
+                let more = Giving::Add(permits.saturating_sub(there));
+                self.word = policy.release(self.word, more).unwrap_or(self.word);
+            }
+            Rule::OpenSemaphore { permits: most, initial } => {
+                *most = permits;
+                *initial = permits.min(*initial);
+            }
+            _ => return Err(BadEvent::new("what is no semaphore has another number of permits")),
+        }
+        self.word = without_excess(policy, self.word);
         Ok(())
     }
 
@@ -237,6 +295,13 @@ impl Gate {
             _ => 0,
         }
     }
+}
+
+/// The state without those available permits that are more than there can be together with those that are held.
+fn without_excess(policy: Permits, word: u64) -> u64 {
+    let there = Permits::available(word) + Permits::held(word);
+    let excess = Giving::Reduce(there.saturating_sub(policy.maximum()));
+    policy.release(word, excess).unwrap_or(word)
 }
 
 fn access(wish: Wish) -> Access {

@@ -7,13 +7,14 @@ use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate, Give};
+use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 impl Kernel {
-    fn gate(&self, place: u32) -> Option<&Gate> {
+    pub(super) fn gate(&self, place: u32) -> Option<&Gate> {
         match self.state.object(place) {
             Some(Object { body: Body::Gate(gate), .. }) => Some(gate),
             _ => None,
@@ -44,26 +45,6 @@ impl Kernel {
         }
     }
 
-    /// Asks for permits of a semaphore.
-    pub(super) fn acquire(
-        &mut self,
-        asker: &Asker,
-        place: u32,
-        wish: Wish,
-        out: &mut Output,
-    ) -> Reply {
-        let Wish::Permits(permits) = wish else {
-            return senseless("a semaphore has permits, not readers and writers");
-        };
-        let most = self.gate(place).map_or(0, Gate::most_permits);
-        if permits > most {
-            return senseless(format!(
-                "{permits} permits were asked for, but there can be only {most}"
-            ));
-        }
-        self.enter(asker, place, Entry::Hold(wish), out)
-    }
-
     /// Lets somebody in, now or later.
     pub(super) fn enter(
         &mut self,
@@ -76,7 +57,8 @@ impl Kernel {
             return error(Status::NotFound, "there is no such object");
         };
         let first = lines.iter().all(|line| line.is_empty());
-        if matches!(entry, Entry::Hold(_)) && self.state.hold_count() >= self.limits.holds {
+        let is_held = matches!(entry, Entry::Hold(_)) && !gate.is_open();
+        if is_held && self.state.hold_count() >= self.limits.holds {
             let reason = format!("there are {} holds already", self.limits.holds);
             return error(Status::OverLimit, reason);
         }
@@ -103,6 +85,7 @@ impl Kernel {
                 }
                 Answer::done()
             }
+            Entry::Hold(_) if self.is_open_at(place) => self.use_up(place, entry, out),
             Entry::Hold(wish) => {
                 let fence = self.fence(out);
                 match owner {
@@ -144,7 +127,8 @@ impl Kernel {
             let Some(key) = lines[lane].head() else { break };
             let Some(wait) = self.waits.get(key) else { break };
             let Ask::Enter(entry) = wait.ask else { break };
-            if gate.admit(entry).is_none() && !self.was_let_through(key) {
+            let refusal = too_many(gate, entry);
+            if refusal.is_none() && gate.admit(entry).is_none() && !self.was_let_through(key) {
                 break;
             }
             if out.is_full_for(wait, 0) {
@@ -154,7 +138,8 @@ impl Kernel {
                 continue;
             }
             let Some(wait) = self.waits.get(key) else { break };
-            let answer = self.admit(wait.owner, place, entry, out);
+            let owner = wait.owner;
+            let answer = refusal.unwrap_or_else(|| self.admit(owner, place, entry, out));
             self.complete(key, answer, out);
         }
         self.forget_postponed(place);
@@ -326,7 +311,7 @@ impl Kernel {
         Reply::Answer(Answer::done())
     }
 
-    fn set_count(&mut self, place: u32, count: u64, out: &mut Output) {
+    pub(super) fn set_count(&mut self, place: u32, count: u64, out: &mut Output) {
         self.emit(&Event::Counted { place, count }, out);
         self.pump_gate(place, None, out);
     }

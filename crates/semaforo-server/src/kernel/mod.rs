@@ -26,6 +26,7 @@ mod messages;
 mod ordered;
 mod postponing;
 mod queues;
+mod semaphores;
 mod session;
 mod slots;
 mod state;

@@ -98,6 +98,8 @@ pub enum Details {
         permits: u32,
         /// Those that nobody holds.
         available: u32,
+        /// Whether they are used up and added, and not held.
+        open: bool,
     },
     /// A latch.
     Latch {
@@ -292,9 +294,11 @@ fn details(object: &Object) -> Details {
             bytes: messages.bytes(),
         },
         Body::Gate(gate) => match object.kind {
-            Kind::Semaphore => {
-                Details::Semaphore { permits: gate.most_permits(), available: gate.available() }
-            }
+            Kind::Semaphore => Details::Semaphore {
+                permits: gate.most_permits(),
+                available: gate.available(),
+                open: gate.is_open(),
+            },
             Kind::Latch => Details::Latch { count: gate.count(), start: gate.start() },
             Kind::Event => Details::Event { set: gate.count() == 1, auto: gate.passing_changes() },
             _ => Details::None,

@@ -144,7 +144,7 @@ impl Engine {
 
     /// How many bytes of events there has to be space for, with what is left for others.
     fn needed_for(&self, command: &Command<'_>) -> usize {
-        match effect(command) {
+        match effect(&self.kernel, command) {
             Effect::Nothing => 0,
             Effect::Needs => size(&self.kernel, command) + RESERVE,
             Effect::GivesBack => size(&self.kernel, command),
@@ -441,11 +441,17 @@ enum Effect {
     GivesBack,
 }
 
-fn effect(command: &Command<'_>) -> Effect {
+fn effect(kernel: &Kernel, command: &Command<'_>) -> Effect {
     match &command.operation {
         Operation::Ping | Operation::KeepAlive | Operation::List(_) => Effect::Nothing,
         Operation::Open { .. } => Effect::Needs,
         Operation::Close | Operation::Cancel { .. } => Effect::GivesBack,
+        // It adds to what there is, as often as the count allows.
+        Operation::Object { kind: Kind::Semaphore, name, verb: Verb::Release { .. } }
+            if kernel.is_open(name) =>
+        {
+            Effect::Needs
+        }
         Operation::Object { verb, .. } => match verb {
             Verb::Show | Verb::Check { .. } => Effect::Nothing,
             Verb::Delete | Verb::Release { .. } | Verb::Ack { .. } => Effect::GivesBack,
@@ -455,6 +461,7 @@ fn effect(command: &Command<'_>) -> Effect {
             Verb::Return { .. } => Effect::GivesBack,
             Verb::Create(_)
             | Verb::Acquire(_)
+            | Verb::Resize { .. }
             | Verb::Take { .. }
             | Verb::Put { .. }
             | Verb::Transfer { .. }

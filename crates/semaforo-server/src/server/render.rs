@@ -103,9 +103,10 @@ fn show(json: &mut Json, object: &ObjectView, address: &dyn Fn(ConnectionKey) ->
     json.text("name", &object.name);
     match object.details {
         Details::None => {}
-        Details::Semaphore { permits, available } => {
+        Details::Semaphore { permits, available, open } => {
             json.number("permits", permits.into());
             json.number("available", available.into());
+            json.flag("open", open);
         }
         Details::Latch { count, start } => {
             json.number("count", count);

@@ -312,6 +312,7 @@ impl<'a> Words<'a, '_> {
                 fence: self.fence()?,
                 permits: self.number("permits", 0..=u32::MAX)?,
             },
+            "RESIZE" if kind == Kind::Semaphore => Verb::Resize { permits: self.permits()? },
             "CHECK" => Verb::Check { fence: self.fence()?.ok_or_else(|| missing("fence"))? },
             "DOWNGRADE" => Verb::Downgrade { fence: self.fence()? },
             "UPGRADE" => Verb::Upgrade { fence: self.fence()? },
@@ -340,13 +341,28 @@ impl<'a> Words<'a, '_> {
         })
     }
 
+    /// How many permits a semaphore is to have.
+    fn permits(&self) -> Result<u32, Answer> {
+        let permits = self.number("permits", 1..=semaforo::policy::Permits::MAX)?;
+        permits.ok_or_else(|| missing("permits"))
+    }
+
+    fn semaphore(&self) -> Result<Settings, Answer> {
+        let permits = self.permits()?;
+        let initial = self.number("initial", 0..=permits)?.unwrap_or(permits);
+        if self.flag("open")? {
+            return Ok(Settings::OpenSemaphore { permits, initial });
+        }
+        if initial < permits {
+            let reason = "header initial is less than permits: then it has to be open, or nobody could add the others";
+            return Err(Answer::error(Status::Senseless, reason));
+        }
+        Ok(Settings::Semaphore { permits })
+    }
+
     fn settings(&self, kind: Kind) -> Result<Settings, Answer> {
         Ok(match kind {
-            Kind::Semaphore => Settings::Semaphore {
-                permits: self
-                    .number("permits", 1..=semaforo::policy::Permits::MAX)?
-                    .ok_or_else(|| missing("permits"))?,
-            },
+            Kind::Semaphore => self.semaphore()?,
             Kind::Latch => Settings::Latch {
                 count: self.number("count", 0..=u32::MAX)?.ok_or_else(|| missing("count"))?,
             },

@@ -9,7 +9,8 @@ use semaforo_server::kernel::{
 
 use crate::model::{Expected, Model, Owner, Received};
 use crate::support::{
-    Caller, Request, World, connection, dump, event, fold, latch, queue, semaphore,
+    Caller, Request, World, connection, dump, event, fold, latch, open_semaphore, queue, resize,
+    semaphore,
 };
 
 pub(crate) const CONNECTIONS: usize = 3;
@@ -35,6 +36,7 @@ static BYTES: [u8; 256] = {
 pub(crate) enum Target {
     Lock,
     Semaphore,
+    OpenSemaphore,
     ReadWriteLock,
     Latch,
     Manual,
@@ -44,9 +46,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Lock,
         Self::Semaphore,
+        Self::OpenSemaphore,
         Self::ReadWriteLock,
         Self::Latch,
         Self::Manual,
@@ -59,6 +62,7 @@ impl Target {
         match self {
             Self::Lock => (Kind::Lock, "lock"),
             Self::Semaphore => (Kind::Semaphore, "semaphore"),
+            Self::OpenSemaphore => (Kind::Semaphore, "open"),
             Self::ReadWriteLock => (Kind::ReadWriteLock, "rwlock"),
             Self::Latch => (Kind::Latch, "latch"),
             Self::Manual => (Kind::Event, "manual"),
@@ -175,6 +179,7 @@ impl Runner {
         let mut world = World::default();
         let maker = connection(99);
         world.done(maker, Kind::Semaphore, "semaphore", semaphore(PERMITS));
+        world.done(maker, Kind::Semaphore, "open", open_semaphore(PERMITS, 0));
         world.done(maker, Kind::Latch, "latch", latch(COUNT));
         world.done(maker, Kind::Event, "manual", event(false, false));
         world.done(maker, Kind::Event, "auto", event(true, false));
@@ -391,6 +396,7 @@ impl Runner {
                     7 if target == Target::Semaphore => {
                         both(&|fence| Verb::Release { fence: of(fence), permits: Some(small) })
                     }
+                    8 if target == Target::Semaphore => same(resize(1 + u32::from(pick) % 6)),
                     7 if target == Target::ReadWriteLock => {
                         both(&|fence| Verb::Downgrade { fence: of(fence) })
                     }
@@ -399,6 +405,16 @@ impl Runner {
                     }
                     _ => both(&|fence| Verb::Release { fence: of(fence), permits: None }),
                 }
+            }
+            Target::OpenSemaphore => {
+                let permits = (!pick.is_multiple_of(5)).then_some(small);
+                let fence = pick.is_multiple_of(7).then_some(1);
+                same(match method % 12 {
+                    0..=5 => Verb::Acquire(Wish::Permits(u32::from(pick) % (PERMITS + 2))),
+                    6 => Verb::Check { fence: 1 },
+                    7 => resize(1 + u32::from(pick) % 6),
+                    _ => Verb::Release { fence, permits },
+                })
             }
             Target::Latch => same(match method % 8 {
                 0..=3 => Verb::Wait,
@@ -458,6 +474,7 @@ impl Runner {
         assert_eq!(census.messages, self.model.messages.len(), "messages");
         assert_eq!(census.sessions, self.model.sessions.len(), "sessions");
         assert_eq!(self.world.available("semaphore"), self.model.available(), "permits");
+        assert_eq!(self.world.available("open"), self.model.count("open"), "permits to be used up");
         assert!(census.next_fence > self.highest);
         self.seen = self.world.order.len();
     }
@@ -522,9 +539,7 @@ impl Runner {
             self.step(&Step::Close { connection: 0, session });
         }
         let maker = connection(99);
-        for target in
-            [Target::Semaphore, Target::Latch, Target::Manual, Target::Auto, Target::Queue]
-        {
+        for target in Target::ALL.into_iter().filter(|target| !target.object().0.exists_by_use()) {
             let (kind, name) = target.object();
             self.world.done(maker, kind, name, Verb::Delete);
         }

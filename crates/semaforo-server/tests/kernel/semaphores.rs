@@ -35,7 +35,7 @@ fn s_01_permits_are_as_created_within_their_bounds() {
         let mut world = World::default();
         assert_eq!(world.try_(connection(1), Semaphore, NAME, semaphore(permits)), status);
         if status == 200 {
-            let details = Details::Semaphore { permits, available: permits };
+            let details = Details::Semaphore { permits, available: permits, open: false };
             assert_eq!(world.details(Semaphore, NAME), details);
             assert_eq!(world.try_(connection(1), Semaphore, NAME, semaphore(permits)), 200);
             assert_eq!(world.try_(connection(1), Semaphore, NAME, semaphore(7)), 409);

@@ -417,6 +417,19 @@ pub(crate) const fn semaphore(permits: u32) -> Verb<'static> {
     Verb::Create(Settings::Semaphore { permits })
 }
 
+pub(crate) const fn open_semaphore(permits: u32, initial: u32) -> Verb<'static> {
+    Verb::Create(Settings::OpenSemaphore { permits, initial })
+}
+
+/// Permits for an open semaphore.
+pub(crate) const fn add(permits: u32) -> Verb<'static> {
+    Verb::Release { fence: None, permits: Some(permits) }
+}
+
+pub(crate) const fn resize(permits: u32) -> Verb<'static> {
+    Verb::Resize { permits }
+}
+
 pub(crate) const fn latch(count: u32) -> Verb<'static> {
     Verb::Create(Settings::Latch { count })
 }

@@ -17,6 +17,8 @@ fn requests(session: &str) -> Vec<Vec<u8>> {
         "ACQUIRE /locks/a timeout=1 id=2",
         "RELEASE /locks/a",
         "CREATE /semaphores/a permits=3",
+        "CREATE /semaphores/o permits=3 initial=1 open=true",
+        "RESIZE /semaphores/a permits=2",
         "ACQUIRE /semaphores/a permits=2 timeout=1",
         "ACQUIRE /rwlocks/a mode=read",
         "UPGRADE /rwlocks/a fence=1",

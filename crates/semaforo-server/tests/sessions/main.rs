@@ -9,3 +9,4 @@ mod named;
 mod over_http;
 mod restarts;
 mod retries;
+mod semaphores;

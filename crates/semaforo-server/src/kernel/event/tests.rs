@@ -35,6 +35,8 @@ fn any_wish() -> impl Strategy<Value = Wish> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     prop_oneof![
         small().prop_map(|permits| Settings::Semaphore { permits }),
+        (small(), small())
+            .prop_map(|(permits, initial)| Settings::OpenSemaphore { permits, initial }),
         small().prop_map(|count| Settings::Latch { count }),
         any::<(bool, bool)>().prop_map(|(auto, set)| Settings::Event { auto, set }),
         number().prop_map(|capacity| Settings::Queue { capacity }),
@@ -88,6 +90,7 @@ pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
             }
         ),
         (number(), small()).prop_map(|(fence, permits)| Event::Released { fence, permits }),
+        (small(), small()).prop_map(|(place, permits)| Event::Resized { place, permits }),
         (number(), number(), any_wish()).prop_map(|(fence, into, wish)| Event::Converted {
             fence,
             into,
@@ -204,6 +207,13 @@ fn the_bytes_of_events_do_not_change() {
         Event::Delayed { place, number, priority, due: 9, deliveries: 1 },
         Event::NumbersUsed { place, below: 300 },
         Event::NumbersRetired { below: 300 },
+        Event::Created {
+            place,
+            name: "o",
+            settings: Settings::OpenSemaphore { permits: 4, initial: 0 },
+            next: 0,
+        },
+        Event::Resized { place, permits: 300 },
     ];
     let mut text = String::new();
     for event in &all {
@@ -242,4 +252,6 @@ const GOLDEN: &str = "\
 1401ac02030901
 1501ac02
 16ac02
+0201016f04040000
+1e01ac02
 ";

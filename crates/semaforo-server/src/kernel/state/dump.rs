@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::super::command::Settings;
+use super::super::command::{Settings, Wish};
 use super::super::event::Event;
-use super::super::session::{Kept, Session};
-use super::{Barrier, Body, State};
+use super::super::session::{Kept, Owner, Session};
+use super::{Barrier, Body, Object, State};
 
 impl State {
     /// The events that make this state, without its overlay, out of nothing. The same states give the same bytes.
@@ -37,11 +37,19 @@ impl State {
                 emit(Event::SessionLeaves { place })?;
             }
         }
-        let mut barriers = Vec::new();
+        let (mut barriers, mut smaller) = (Vec::new(), Vec::new());
         for (place, object) in self.objects().filter(|(_, object)| !object.is_retired) {
             match &object.body {
                 Body::Gate(gate) => {
-                    let Some((settings, count)) = gate.settings() else { continue };
+                    let Some((mut settings, count)) = gate.settings() else { continue };
+                    if let Settings::Semaphore { permits } = &mut settings
+                        && gate.held() > *permits
+                    {
+                        // It became smaller than what is held: it does so again when that was granted.
+                        let most = self.held_by_sessions(object).max(*permits);
+                        let now = std::mem::replace(permits, most);
+                        smaller.extend((most > now).then_some((place, now)));
+                    }
                     emit(Event::Created { place, name: &object.name, settings, next: 0 })?;
                     if let Some(count) = count {
                         emit(Event::Counted { place, count })?;
@@ -87,6 +95,19 @@ impl State {
                 emit(Event::Granted { session, fence, kind, name, wish })?;
             }
         }
+        for (place, permits) in smaller {
+            emit(Event::Resized { place, permits })?;
+        }
         Ok(())
+    }
+
+    /// How many permits of a semaphore are held, without those of connections.
+    fn held_by_sessions(&self, object: &Object) -> u32 {
+        let holds = object.holders.iter().filter_map(|fence| self.holds.get(&fence));
+        let permits = holds.map(|hold| match (hold.owner, hold.wish) {
+            (Owner::Session(_), Wish::Permits(permits)) => permits,
+            _ => 0,
+        });
+        permits.sum()
     }
 }

@@ -207,6 +207,7 @@ impl State {
                 self.reserved(*into)?;
                 self.convert(*fence, *into, *wish)?;
             }
+            Event::Resized { place, permits } => self.gate_mut(*place)?.resize(*permits)?,
             Event::Counted { place, count } => self.gate_mut(*place)?.set_count(*count)?,
             Event::BarrierOpened { name, parties, generation } => {
                 self.reserved(*generation)?;
@@ -613,10 +614,18 @@ fn no_message(number: u64) -> BadEvent {
 
 fn created(settings: &Settings, next: u64) -> Result<(Kind, Body), BadEvent> {
     Ok(match *settings {
-        Settings::Semaphore { permits } if !(1..=Permits::MAX).contains(&permits) => {
+        Settings::Semaphore { permits } | Settings::OpenSemaphore { permits, .. }
+            if !(1..=Permits::MAX).contains(&permits) =>
+        {
             return Err(BadEvent::new(format!("a semaphore of {permits} permits")));
         }
+        Settings::OpenSemaphore { permits, initial } if initial > permits => {
+            return Err(BadEvent::new(format!("{initial} permits of {permits}")));
+        }
         Settings::Semaphore { permits } => (Kind::Semaphore, Body::Gate(Gate::semaphore(permits))),
+        Settings::OpenSemaphore { permits, initial } => {
+            (Kind::Semaphore, Body::Gate(Gate::open_semaphore(permits, initial)))
+        }
         Settings::Latch { count } => (Kind::Latch, Body::Gate(Gate::latch(count))),
         Settings::Event { auto, set } => (Kind::Event, Body::Gate(Gate::event(auto, set))),
         Settings::Queue { .. } if next > MAX_NUMBER => {

@@ -6,8 +6,8 @@ use super::audit::Asker;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
-    Answer, Command, ConnectionKey, Content, Operation, Origin, Reply, SessionId, Status, Verb,
-    WaitKey,
+    Answer, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply, SessionId,
+    Status, Verb, WaitKey,
 };
 use crate::net::{ConnectionId, Connections};
 use crate::server::access::{Need, Token};
@@ -184,7 +184,10 @@ impl Desk {
             let reason = format!("{MAX_WAITS} requests of this connection wait already");
             return Err(Answer::error(Status::OverLimit, reason).into());
         }
-        if matches!(caller, Caller::Http(_)) && command.session.is_none() && is_kept(&command) {
+        if matches!(caller, Caller::Http(_))
+            && command.session.is_none()
+            && is_kept(&self.engine.kernel, &command)
+        {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
             return Err(Answer::error(Status::Senseless, reason).into());
         }
@@ -327,7 +330,10 @@ fn need(wanted: &Wanted<'_>) -> Need {
     match wanted {
         Wanted::Shutdown | Wanted::Reload => Need::Administer,
         Wanted::Command(command) => match command.operation {
-            Operation::Object { verb: Verb::Create(_) | Verb::Delete, .. } => Need::Create,
+            Operation::Object {
+                verb: Verb::Create(_) | Verb::Delete | Verb::Resize { .. },
+                ..
+            } => Need::Create,
             _ => Need::Use,
         },
         _ => Need::Use,
@@ -335,11 +341,16 @@ fn need(wanted: &Wanted<'_>) -> Need {
 }
 
 /// Whether it leaves something with its session.
-fn is_kept(command: &Command<'_>) -> bool {
-    matches!(
-        command.operation,
-        Operation::Object { verb: Verb::Acquire(_) | Verb::Take { manual: true }, .. }
-    )
+fn is_kept(kernel: &Kernel, command: &Command<'_>) -> bool {
+    match command.operation {
+        Operation::Object { kind: Kind::Semaphore, name, verb: Verb::Acquire(_) } => {
+            !kernel.is_open(name)
+        }
+        Operation::Object { verb, .. } => {
+            matches!(verb, Verb::Acquire(_) | Verb::Take { manual: true })
+        }
+        _ => false,
+    }
 }
 
 fn may_wait(operation: &Operation<'_>) -> bool {

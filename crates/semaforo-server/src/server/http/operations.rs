@@ -156,7 +156,11 @@ pub const KINDS: &[Kind] = &[
             operation(
                 "CREATE",
                 "Makes it.",
-                &[required(number("permits", 1, (1 << 30) - 1, "how many there are"))],
+                &[
+                    required(number("permits", 1, (1 << 30) - 1, "how many there are")),
+                    number("initial", 0, (1 << 30) - 1, "if it is open: at first; default: all"),
+                    one_of("open", &["false", "true"], "whether anybody may add permits"),
+                ],
                 &["created"],
                 &[409],
             ),
@@ -169,10 +173,17 @@ pub const KINDS: &[Kind] = &[
             ),
             operation(
                 "RELEASE",
-                "Gives permits back.",
+                "Gives permits back; adds them to an open semaphore.",
                 &[FENCE, number("permits", 1, (1 << 30) - 1, "default: all of the hold")],
                 &[],
-                &[404, 410],
+                &[404, 409, 410],
+            ),
+            operation(
+                "RESIZE",
+                "Changes how many permits there are.",
+                &[required(number("permits", 1, (1 << 30) - 1, "how many there are from now on"))],
+                &[],
+                &[404],
             ),
             CHECK,
             SHOW,

@@ -14,6 +14,7 @@ impl Model {
         match (name, *ask) {
             ("lock", _) => self.held(name).next().is_none(),
             ("semaphore", Ask::Hold(Wish::Permits(asked))) => self.available() >= asked,
+            ("open", Ask::Hold(Wish::Permits(asked))) => self.count("open") >= asked,
             ("rwlock", Ask::Hold(Wish::Read)) => {
                 self.held(name).all(|hold| hold.wish == Wish::Read)
             }
@@ -28,7 +29,21 @@ impl Model {
             Wish::Permits(permits) => permits,
             Wish::Read | Wish::Write => 0,
         });
-        self.permits - held.sum::<u32>()
+        self.permits.saturating_sub(held.sum())
+    }
+
+    /// A count, of an open semaphore.
+    pub(crate) fn count(&self, name: &str) -> u32 {
+        self.counts[name].try_into().unwrap()
+    }
+
+    /// Whether more permits are asked for than there can be.
+    fn is_too_much(&self, name: &str, ask: &Ask) -> bool {
+        match (name, *ask) {
+            ("semaphore", Ask::Hold(Wish::Permits(asked))) => asked > self.permits,
+            ("open", Ask::Hold(Wish::Permits(asked))) => asked > self.count("most"),
+            _ => false,
+        }
     }
 
     fn let_in(
@@ -40,6 +55,9 @@ impl Model {
     ) -> Expected {
         let mut answer = Expected::status(200);
         match ask {
+            Ask::Hold(Wish::Permits(used)) if name == "open" => {
+                self.counts.insert(name, self.counts[name] - u64::from(used));
+            }
             Ask::Hold(wish) => {
                 self.holds.push(Hold { granted: request, name, owner, wish });
                 answer.fence = Some(request);
@@ -61,6 +79,10 @@ impl Model {
             } else {
                 self.first(name, is_write).or(self.first(name, is_read))
             };
+            if let Some(wait) = first.filter(|wait| self.is_too_much(name, &wait.ask)) {
+                self.complete(wait.request, Expected::status(400));
+                continue;
+            }
             let Some(wait) = first.filter(|wait| self.fits(name, &wait.ask)) else { return };
             let answer = self.let_in(wait.owner, wait.request, name, wait.ask);
             self.complete(wait.request, answer);
@@ -91,11 +113,28 @@ impl Model {
     ) -> Received {
         let answered = |status| Received::Answered(Expected::status(status));
         match verb {
-            Verb::Acquire(Wish::Permits(asked)) if name == "semaphore" && asked > self.permits => {
-                answered(400)
-            }
+            Verb::Acquire(wish) if self.is_too_much(name, &Ask::Hold(wish)) => answered(400),
             Verb::Acquire(wish) => self.enter(caller, request, name, Ask::Hold(wish)),
             Verb::Wait => self.enter(caller, request, name, Ask::Pass),
+            Verb::Release { fence: None, permits } if name == "open" => {
+                let count = self.counts[name] + u64::from(permits.unwrap_or(1));
+                if count > self.counts["most"] {
+                    return answered(409);
+                }
+                self.counts.insert(name, count);
+                self.settle(name, false);
+                answered(200)
+            }
+            Verb::Resize { permits } => {
+                if name == "open" {
+                    self.counts.insert("most", permits.into());
+                    self.counts.insert(name, self.counts[name].min(permits.into()));
+                } else {
+                    self.permits = permits;
+                }
+                self.settle(name, false);
+                answered(200)
+            }
             Verb::Release { fence, permits } => {
                 let at = match self.mine(caller, name, fence) {
                     Ok(at) => at,
@@ -141,10 +180,10 @@ impl Model {
                 if by > 1 && u64::from(by) > left {
                     return answered(400);
                 }
-                self.count(name, left.saturating_sub(by.into()))
+                self.set_count(name, left.saturating_sub(by.into()))
             }
             Verb::Reset { count } if name == "latch" => {
-                self.count(name, count.map_or(self.counts["start"], u64::from))
+                self.set_count(name, count.map_or(self.counts["start"], u64::from))
             }
             Verb::Set | Verb::Reset { .. } => {
                 self.counts.insert(name, u64::from(verb == Verb::Set));
@@ -155,7 +194,7 @@ impl Model {
         }
     }
 
-    fn count(&mut self, name: &'static str, count: u64) -> Received {
+    fn set_count(&mut self, name: &'static str, count: u64) -> Received {
         self.counts.insert(name, count);
         self.settle(name, false);
         Received::Answered(Expected::status(200).number(Header::Count, count))

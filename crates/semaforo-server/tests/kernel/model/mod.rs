@@ -132,7 +132,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// What the runner creates: a semaphore, a latch, a manual and an automatic event, a queue.
+    /// What the runner creates: a semaphore, an open one without permits, a latch, a manual and an automatic event, a queue.
     pub(crate) fn new(now: Millis, permits: u32, count: u64, capacity: usize) -> Self {
         Self {
             now,
@@ -140,7 +140,10 @@ impl Model {
             capacity,
             next: 1,
             beyond: 1,
-            counts: [("latch", count), ("start", count), ("manual", 0), ("auto", 0)].into(),
+            counts: [("latch", count), ("start", count), ("manual", 0), ("auto", 0)]
+                .into_iter()
+                .chain([("open", 0), ("most", permits.into())])
+                .collect(),
             auto: ["auto"].into(),
             ..Self::default()
         }
@@ -309,7 +312,7 @@ impl Model {
     }
 
     fn settle_all(&mut self) {
-        for name in ["lock", "semaphore", "rwlock", "latch", "manual", "auto", "queue"] {
+        for name in ["lock", "semaphore", "open", "rwlock", "latch", "manual", "auto", "queue"] {
             self.settle(name, false);
         }
     }
