@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::rc::Rc;
@@ -154,7 +155,8 @@ impl Directory {
             remove_leftovers(parent);
         }
         let path = parent.join(format!("{PREFIX}{}-{number}", process::id()));
-        fs::create_dir(&path)?;
+        // As a journal wants it.
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Rc::new(Directory { path }))
     }
 }

@@ -18,6 +18,7 @@ use super::duration;
 use crate::journal::Durability;
 use crate::net::tls::Certificates;
 use crate::server::access::Tokens;
+use crate::server::files::Holds;
 use crate::server::log::{Format, Level, Log};
 use crate::server::{JournalKind, Options, Reload, Server, files, http};
 use crate::{net, wire};
@@ -151,7 +152,17 @@ fn positive(text: &str) -> Result<usize, String> {
 /// Makes the directory of the journal, or looks whether it is in good hands.
 fn prepare(directory: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    files::check_directory(directory)
+    files::check_directory(directory, Holds::Secrets)
+}
+
+/// The same for the directory where fences are reserved. One that cannot be made is warned about
+/// when they are.
+fn prepare_for_fences(directory: &Path) -> std::io::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    if made.is_err() && directory.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    files::check_directory(directory, Holds::NoSecrets)
 }
 
 /// The files that say who gets in.
@@ -238,11 +249,18 @@ impl Serve {
                 },
             },
         };
+        let fences = self.directory().ok();
+        let data_in = |directory: &Path| format!("data in {}", directory.display());
         let shown = match &journal {
-            JournalKind::Memory => "nothing is kept".to_owned(),
+            JournalKind::Memory => {
+                if let Some(directory) = &fences {
+                    prepare_for_fences(directory).with_context(|| data_in(directory))?;
+                }
+                "nothing is kept".to_owned()
+            }
             JournalKind::File { directory, .. } => {
-                prepare(directory).with_context(|| format!("data in {}", directory.display()))?;
-                format!("data in {}", directory.display())
+                prepare(directory).with_context(|| data_in(directory))?;
+                data_in(directory)
             }
         };
         let level = match self.log {
@@ -253,15 +271,6 @@ impl Serve {
         };
         let format = if self.log_json { Format::Json } else { Format::Plain };
         let (log, end) = Log::to_stderr(level, format)?;
-        if let JournalKind::File { directory, .. } = &journal
-            && files::can_be_read(directory)
-        {
-            let path = directory.display();
-            log.warning(format_args!(
-                "other users can read the journal, and secrets of sessions in it: chmod 700 {path}"
-            ));
-        }
-        let fences = self.directory().ok();
         let server = Server::start(Options {
             listen: self.listen,
             fences,

@@ -45,7 +45,7 @@
 
 mod batch;
 mod compaction;
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod file;
 mod heading;

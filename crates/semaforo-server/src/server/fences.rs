@@ -20,6 +20,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::journal::disk::open_no_link;
 use crate::kernel::{MAX_FENCE, Millis};
 
 /// What it is called in its directory.
@@ -85,8 +86,8 @@ fn open(directory: &Path) -> io::Result<File> {
     let path: PathBuf = directory.join(NAME);
     let is_new = !path.exists();
     let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = open_no_link(&options, &path)?;
     if is_new {
         File::open(directory)?.sync_all()?;
     }

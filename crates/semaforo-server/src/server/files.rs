@@ -8,7 +8,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -18,6 +18,7 @@ const LARGEST: u64 = 16 << 20;
 
 const GROUP_READS: u32 = 0o040;
 const OTHERS_READ: u32 = 0o044;
+const OTHERS_LOOK: u32 = 0o055;
 const OTHERS_WRITE: u32 = 0o022;
 
 fn refused(reason: String) -> io::Error {
@@ -75,25 +76,37 @@ fn read(path: &Path, is_secret: bool) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a directory can be written by other users.
+/// What a directory has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Sessions, for example.
+    Secrets,
+    /// Nothing that other users must not read.
+    NoSecrets,
+}
+
+/// Whether a directory is in good hands: other users must not write it, nor look into it if it
+/// [holds](Holds) secrets.
+///
+/// A link is refused, as it is for files: an owner who moves the directory elsewhere says so.
 ///
 /// # Errors
-/// If it can be, or is not a directory.
-pub fn check_directory(path: &Path) -> io::Result<()> {
-    let metadata = fs::metadata(path)?;
+/// If it is not in good hands, or is not a directory.
+pub fn check_directory(path: &Path, holds: Holds) -> io::Result<()> {
+    // With a slash at its end a link would be what it leads to.
+    let plain: PathBuf = path.components().collect();
+    let metadata = fs::symlink_metadata(plain)?;
+    if metadata.is_symlink() {
+        return Err(refused("it is a link; say the directory that it leads to".to_owned()));
+    }
     if !metadata.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory"));
     }
-    check_writers(path, &metadata, "700")
-}
-
-/// Whether other users can read a file of this directory.
-#[must_use]
-pub fn can_be_read(directory: &Path) -> bool {
-    let is_open = |metadata: Metadata| metadata.mode() & OTHERS_READ != 0;
-    let closed = fs::metadata(directory).is_ok_and(|metadata| metadata.mode() & 0o011 == 0);
-    let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    !closed && entries.any(|entry| entry.metadata().is_ok_and(is_open))
+    check_writers(path, &metadata, "700")?;
+    if holds == Holds::Secrets && metadata.mode() & OTHERS_LOOK != 0 {
+        return Err(exposed(path, &metadata, "read", "700"));
+    }
+    Ok(())
 }
 
 fn check_writers(path: &Path, metadata: &Metadata, wanted: &str) -> io::Result<()> {

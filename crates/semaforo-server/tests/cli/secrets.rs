@@ -123,6 +123,97 @@ fn a_data_directory_that_others_can_write_is_refused_and_a_new_one_is_closed_to_
     }
 }
 
+/// There are secrets of sessions in it; where only fences are, other users may look.
+#[test]
+fn a_data_directory_that_others_can_read_is_refused_if_there_is_a_journal_in_it() {
+    let directory = Directory::new();
+    let data = directory.file("data");
+    let data_text = data.to_str().unwrap();
+    drop(Server::with(&["--data", data_text]));
+    for wrong in [0o755, 0o750, 0o701, 0o704] {
+        set_mode(&data, wrong);
+        let ended = refused(&["--data", data_text]);
+        let fix = format!("(mode {wrong:o}): chmod 700 {data_text}");
+        assert!(ended.stderr.contains("can be read") && ended.stderr.contains(&fix), "{wrong:o}");
+        drop(Server::with(&["--journal", "memory", "--data", data_text]));
+    }
+    set_mode(&data, 0o700);
+    drop(Server::with(&["--data", data_text]));
+}
+
+/// Whoever writes there decides which fences are given out.
+#[test]
+fn without_a_journal_the_directory_of_the_fences_is_looked_at_too() {
+    let directory = Directory::new();
+    let data = directory.file("data");
+    fs::create_dir(&data).unwrap();
+    for wrong in [0o777, 0o770, 0o702] {
+        set_mode(&data, wrong);
+        let ended = refused(&["--journal", "memory", "--data", data.to_str().unwrap()]);
+        assert!(ended.stderr.contains("written"), "{wrong:o}: {}", ended.stderr);
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "nothing is begun in it");
+    }
+}
+
+#[test]
+fn a_data_directory_that_is_a_link_is_refused() {
+    let directory = Directory::new();
+    let [data, link, nowhere] = ["data", "link", "nowhere"].map(|name| directory.file(name));
+    drop(Server::with(&["--data", data.to_str().unwrap()]));
+    symlink(&data, &link).unwrap();
+    symlink(directory.file("missing"), &nowhere).unwrap();
+    let link = link.to_str().unwrap();
+    for path in [link, &format!("{link}/"), &format!("{link}/.")] {
+        for journal in ["memory", "file"] {
+            let ended = refused(&["--journal", journal, "--data", path]);
+            assert!(ended.stderr.contains("is a link"), "{path}: {}", ended.stderr);
+        }
+    }
+    let ended = refused(&["--journal", "memory", "--data", nowhere.to_str().unwrap()]);
+    assert!(ended.stderr.contains("is a link"), "{}", ended.stderr);
+}
+
+/// A file of the journal is a file: what a link leads to is neither read nor written.
+#[test]
+fn a_file_of_the_journal_that_is_a_link_is_refused() {
+    let directory = Directory::new();
+    let data = directory.file("data");
+    let serve = ["--data", data.to_str().unwrap()];
+    let server = Server::with(&serve);
+    server.print(&["queue", "create", "q"]);
+    drop(server);
+    let names: Vec<_> =
+        fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.len() >= 2, "a lock and a segment: {names:?}");
+    for name in &names {
+        let (file, elsewhere) = (data.join(name), directory.file("elsewhere"));
+        fs::rename(&file, &elsewhere).unwrap();
+        let before = fs::read(&elsewhere).unwrap();
+        symlink(&elsewhere, &file).unwrap();
+        let ended = refused(&serve);
+        let expected = format!("{} is a link", file.display());
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+        assert!(before == fs::read(&elsewhere).unwrap(), "{name:?} was written to");
+        fs::remove_file(&file).unwrap();
+        fs::rename(&elsewhere, &file).unwrap();
+    }
+    let server = Server::with(&serve);
+    server.print(&["queue", "show", "q"]);
+}
+
+/// It is warned about as every other place where they cannot be kept.
+#[test]
+fn fences_are_not_reserved_behind_a_link() {
+    let directory = Directory::new();
+    let [data, elsewhere] = ["data", "elsewhere"].map(|name| directory.file(name));
+    fs::create_dir(&data).unwrap();
+    fs::write(&elsewhere, "precious").unwrap();
+    symlink(&elsewhere, data.join("fences")).unwrap();
+    let server = Server::with(&["--journal", "memory", "--data", data.to_str().unwrap()]);
+    server.wait_for_log("fences cannot be reserved", "is a link");
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "precious");
+}
+
 #[test]
 fn a_session_is_passed_on_in_the_environment() {
     let server = Server::start();

@@ -6,6 +6,7 @@ mod simulated;
 use std::{fmt, io, path::PathBuf};
 
 pub use real::RealDisk;
+pub(crate) use real::open_no_link;
 pub use simulated::{Luck, SimulatedDisk, SimulatedFile, SimulatedLock};
 
 /// A directory on a disk. Names are plain file names in it.

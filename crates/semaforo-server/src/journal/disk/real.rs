@@ -7,9 +7,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::{fs::OFlags, io::Errno};
+
 use super::{Disk, DiskFile, LockError};
 
 const LOCK: &str = "lock";
+
+/// Opens a file, and not what a link leads to: that may be anything that this user can write.
+pub(crate) fn open_no_link(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let opened = options.clone().custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
+    opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => {
+            let reason = format!("{} is a link: only files are opened here", path.display());
+            io::Error::new(io::ErrorKind::PermissionDenied, reason)
+        }
+        _ => error,
+    })
+}
 
 /// A directory of the file system. Other users of the machine may not look into it.
 #[derive(Debug)]
@@ -42,14 +56,9 @@ impl Disk for RealDisk {
     type Lock = File;
 
     fn lock(&self) -> Result<File, LockError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.path(LOCK))
-            .map_err(LockError::Io)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = open_no_link(&options, &self.path(LOCK)).map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -79,11 +88,11 @@ impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        options.open(self.path(name))
+        open_no_link(&options, &self.path(name))
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(self.path(name))
+        open_no_link(OpenOptions::new().read(true).write(true), &self.path(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
