@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +15,9 @@ use crate::wire;
 
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;
+
+/// Places in the queue that only lines of the audit may use, so that no flood of others pushes them out.
+const AUDIT_PLACES: usize = 1024;
 
 /// A longer line is cut: what a client sent may be part of it.
 pub const LINE: usize = 2000;
@@ -25,6 +28,8 @@ pub const LAST_LINES: Duration = Duration::from_secs(1);
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// Who was refused, and who administers: written whatever else is.
+    Audit,
     /// Something is broken, and somebody has to do something about it.
     Error,
     /// Something went wrong, and the server coped.
@@ -38,6 +43,7 @@ pub enum Level {
 impl Level {
     const fn name(self) -> &'static str {
         match self {
+            Level::Audit => "audit",
             Level::Error => "error",
             Level::Warning => "warning",
             Level::Info => "info",
@@ -67,12 +73,16 @@ struct Line {
 pub struct Log {
     level: Level,
     queue: SyncSender<Line>,
+    /// How many lines may be queued, without those of the audit.
+    places: usize,
     counts: Arc<Counts>,
 }
 
 /// What has become of lines.
 #[derive(Debug, Default)]
 struct Counts {
+    /// In the queue now, without those of the audit.
+    queued: AtomicUsize,
     /// Put into the queue.
     accepted: AtomicU64,
     /// Written.
@@ -137,7 +147,7 @@ impl Log {
         format: Format,
         queue: usize,
     ) -> io::Result<(Self, LogEnd)> {
-        let (send, receive) = sync_channel(queue);
+        let (send, receive) = sync_channel(queue + AUDIT_PLACES);
         let (finished, done) = channel();
         let counts = Arc::new(Counts::default());
         let writer = Writer {
@@ -155,7 +165,7 @@ impl Log {
             let _ = finished.send(());
         })?;
         Ok((
-            Self { level, queue: send, counts: Arc::clone(&counts) },
+            Self { level, queue: send, places: queue, counts: Arc::clone(&counts) },
             LogEnd { done, counts, has_waited: false },
         ))
     }
@@ -164,7 +174,7 @@ impl Log {
     #[must_use]
     pub fn silent() -> Self {
         let (queue, _) = sync_channel(0);
-        Self { level: Level::Error, queue, counts: Arc::default() }
+        Self { level: Level::Error, queue, places: 0, counts: Arc::default() }
     }
 
     /// Whether a line of this level would be written.
@@ -175,13 +185,31 @@ impl Log {
     /// Puts a line into the queue, or drops it if there is no room. Never waits.
     pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if self.logs(level) {
-            let line = Line { time: SystemTime::now(), level, text: text.to_string() };
-            let count = match self.queue.try_send(line) {
-                Ok(()) => &self.counts.accepted,
-                Err(_) => &self.counts.dropped,
+            let count = match self.enqueue(level, text) {
+                true => &self.counts.accepted,
+                false => &self.counts.dropped,
             };
             count.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Whether there was room.
+    fn enqueue(&self, level: Level, text: fmt::Arguments<'_>) -> bool {
+        let line = || Line { time: SystemTime::now(), level, text: text.to_string() };
+        if level == Level::Audit {
+            return self.queue.try_send(line()).is_ok();
+        }
+        let queued = self.counts.queued.fetch_add(1, Ordering::SeqCst);
+        let is_queued = queued < self.places && self.queue.try_send(line()).is_ok();
+        if !is_queued {
+            self.counts.queued.fetch_sub(1, Ordering::SeqCst);
+        }
+        is_queued
+    }
+
+    /// Who was refused, or who administers.
+    pub fn audit(&self, text: fmt::Arguments<'_>) {
+        self.write(Level::Audit, text);
     }
 
     /// Something is broken: `log.error(format_args!("cannot {verb}"))`.
@@ -257,6 +285,9 @@ impl Writer {
     }
 
     fn accept(&mut self, line: &Line) {
+        if line.level != Level::Audit {
+            self.counts.queued.fetch_sub(1, Ordering::SeqCst);
+        }
         self.lines += 1;
         self.append(line);
     }
@@ -382,6 +413,32 @@ mod tests {
         drop((log, end));
         let text = sink.text();
         assert_eq!(text.matches("info line").count(), 11, "{text}");
+        assert!(text.contains("warning 15 lines of the log were dropped"), "{text}");
+    }
+
+    #[test]
+    fn lines_of_the_audit_are_always_written() {
+        let sink = Sink::default();
+        let (writing, is_writing) = channel();
+        let (open, gate) = channel();
+        let gated = Box::new(Gate(sink.clone(), writing, gate));
+        let (log, end) = Log::to(gated, Level::Error, Format::Plain, 10).unwrap();
+        log.error(format_args!("line"));
+        is_writing.recv().unwrap();
+        for _ in 0..25 {
+            log.warning(format_args!("is not wanted"));
+            log.error(format_args!("line"));
+            log.audit(format_args!("403"));
+        }
+        drop(open);
+        drop((log, end));
+        let text = sink.text();
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!(
+            (count("error line"), count("audit 403"), count("wanted")),
+            (11, 25, 0),
+            "{text}"
+        );
         assert!(text.contains("warning 15 lines of the log were dropped"), "{text}");
     }
 

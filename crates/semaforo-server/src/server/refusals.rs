@@ -41,7 +41,7 @@ impl Refusals {
         }
         if state.written < AUDITED {
             state.written += 1;
-            self.log.warning(format_args!("audit: {text}"));
+            self.log.audit(text);
         } else {
             state.skipped += 1;
         }
@@ -58,7 +58,7 @@ impl Refusals {
             return Some(end);
         }
         let skipped = std::mem::take(&mut state.skipped);
-        self.log.warning(format_args!("audit: {skipped} more refusals within a second"));
+        self.log.audit(format_args!("{skipped} more refusals within a second"));
         None
     }
 

@@ -210,18 +210,18 @@ fn who_was_refused_and_who_administers_is_written_down() {
     let mut connection = Connection::new(server);
     let from = format!("from {}", connection.address());
     assert_eq!(connection.ask(PING), Some(401));
-    server.wait_for_log(&format!("audit: 401 by no token {from}: PING: "), "");
+    server.wait_for_log(&format!("audit 401 by no token {from}: PING: "), "");
     let unknown = "this-is-not-a-token";
     let request = format!(r#"{{"Method":"TAKE","Path":"q","Headers":{{"token":"{unknown}"}}}}"#);
     assert_eq!(connection.ask(&request), Some(401));
-    server.wait_for_log("audit: 401 by token #", &format!(" {from}: TAKE \"q\": "));
+    server.wait_for_log("audit 401 by token #", &format!(" {from}: TAKE \"q\": "));
     let request =
         format!(r#"{{"Method":"CREATE","Path":"q","Headers":{{"token":"{ADMINISTRATOR}"}}}}"#);
     assert_eq!(connection.ask(&request), Some(403));
-    server.wait_for_log(&format!("audit: 403 by ada {from}: CREATE \"q\": "), "");
+    server.wait_for_log(&format!("audit 403 by ada {from}: CREATE \"q\": "), "");
     let request = format!(r#"{{"Method":"RELOAD","Headers":{{"token":"{FIRST}"}}}}"#);
     assert_eq!(connection.ask(&request), Some(403));
-    server.wait_for_log("audit: 403 by token #", &format!(" {from}: RELOAD: "));
+    server.wait_for_log("audit 403 by token #", &format!(" {from}: RELOAD: "));
     // The same token is the same name, also of one that is not known any more.
     let log = server.log();
     let name =
@@ -243,20 +243,20 @@ fn who_was_refused_and_who_administers_is_written_down() {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-            server.wait_for_log(&format!("audit: {status} "), &format!("{who} {from}: "));
+            server.wait_for_log(&format!("audit {status} "), &format!("{who} {from}: "));
         }
     }
 
     guarded.write(&format!("{ADMINISTRATOR} rights=use,admin name=eve\n"));
     assert_eq!(guarded.reload(ADMINISTRATOR).code(), 0);
-    server.wait_for_log("audit: 200 by ada from 127.0.0.1:", ": RELOAD \"/\"");
+    server.wait_for_log("audit 200 by ada from 127.0.0.1:", ": RELOAD \"/\"");
     assert_eq!(connection.ask(&request), Some(401));
-    server.wait_for_log(&format!("audit: 401 by {name} {from}: RELOAD: "), "");
+    server.wait_for_log(&format!("audit 401 by {name} {from}: RELOAD: "), "");
     server.signal(Signal::HUP);
-    server.wait_for_log("audit: reload by signal 1", "");
+    server.wait_for_log("audit reload by signal 1", "");
     let shutdown = format!(r#"{{"Method":"SHUTDOWN","Headers":{{"token":"{ADMINISTRATOR}"}}}}"#);
     assert_eq!(connection.ask(&shutdown), Some(200));
-    server.wait_for_log(&format!("audit: 200 by eve {from}: SHUTDOWN"), "");
+    server.wait_for_log(&format!("audit 200 by eve {from}: SHUTDOWN"), "");
     let log = server.log();
     for secret in [ADMINISTRATOR, FIRST, SECOND, unknown] {
         assert!(!log.contains(secret), "{log}");
@@ -267,11 +267,46 @@ fn who_was_refused_and_who_administers_is_written_down() {
 fn a_stop_by_a_signal_is_written_down_and_a_server_without_files_has_nothing_to_reload() {
     let server = Server::start();
     server.signal(Signal::HUP);
-    server.wait_for_log("audit: reload by signal 1", "");
+    server.wait_for_log("audit reload by signal 1", "");
     server.print(&["reload"]);
-    server.wait_for_log("audit: 200 by no token from 127.0.0.1:", ": RELOAD \"/\"");
+    server.wait_for_log("audit 200 by no token from 127.0.0.1:", ": RELOAD \"/\"");
     server.signal(Signal::TERM);
-    server.wait_for_log("audit: stop by signal 15", "");
+    server.wait_for_log("audit stop by signal 15", "");
+}
+
+/// Whatever else is not logged; and acts over HTTP are written down as others are.
+#[test]
+fn the_audit_is_written_also_with_log_error_and_over_http() {
+    let directory = Directory::new();
+    let lines = format!("{ADMINISTRATOR} rights=admin name=ada\n");
+    let tokens = directory.secret("tokens", &lines);
+    let tokens = tokens.to_str().unwrap();
+    let arguments = ["--journal", "memory", "--log", "error", "--log-json", "--tokens", tokens];
+    let server = Server::with(&arguments);
+    let mut from = Vec::new();
+    for (what, status, token) in
+        [("RELOAD", 401, FIRST), ("RELOAD", 200, ADMINISTRATOR), ("SHUTDOWN", 200, ADMINISTRATOR)]
+    {
+        let mut stream = TcpStream::connect(&server.http).unwrap();
+        from.push(stream.local_addr().unwrap());
+        let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\n");
+        let text = format!("POST /v1/{what} HTTP/1.1\r\n{head}Connection: close\r\n\r\n");
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    server.wait_for_log("SHUTDOWN", "");
+    let expected =
+        [("401 by token #", "RELOAD"), ("200 by ada", "RELOAD"), ("200 by ada", "SHUTDOWN")];
+    let log = server.log();
+    assert_eq!(log.lines().count(), expected.len(), "{log}");
+    for ((line, (who, what)), from) in log.lines().zip(expected).zip(from) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["level"], "audit");
+        let text = line["text"].as_str().unwrap();
+        assert!(text.starts_with(who) && text.contains(&format!(" from {from}: {what}")), "{text}");
+    }
 }
 
 /// A flood of them hides nothing else, and is told.
@@ -290,16 +325,16 @@ fn refusals_are_counted_when_there_are_too_many() {
     let mut told = 0;
     wait_until("all of them are told", || {
         let log = server.log();
-        let written = log.lines().filter(|line| line.contains("audit: 401 by no token")).count();
+        let written = log.lines().filter(|line| line.contains("audit 401 by no token")).count();
         let counted =
-            log.lines().filter_map(|line| line.split("audit: ").nth(1)).filter_map(|text| {
+            log.lines().filter_map(|line| line.split("audit ").nth(1)).filter_map(|text| {
                 text.strip_suffix(" more refusals within a second")?.parse::<usize>().ok()
             });
         told = written + counted.sum::<usize>();
         told >= REFUSED
     });
     assert_eq!(told, REFUSED);
-    let written = server.log().lines().filter(|line| line.contains("audit: 401")).count();
+    let written = server.log().lines().filter(|line| line.contains("audit 401")).count();
     assert!(written < REFUSED / 2, "{written}");
     assert!(!server.log().contains("were dropped"), "no line was lost");
 }

@@ -79,7 +79,7 @@ impl Desk {
         );
         match status {
             Status::Unauthorized | Status::Forbidden => self.refusals.write(text),
-            _ => self.log.warning(format_args!("audit: {text}")),
+            _ => self.log.audit(text),
         }
     }
 

@@ -444,10 +444,10 @@ impl Service for Desk {
         if signal == SIGHUP {
             let reloaded = self.reload();
             let outcome = reloaded.map_or_else(|reason| format!(": {reason}"), |()| String::new());
-            self.log.warning(format_args!("audit: reload by signal {signal}{outcome}"));
+            self.log.audit(format_args!("reload by signal {signal}{outcome}"));
             self.dismiss_unknown(net);
         } else {
-            self.log.warning(format_args!("audit: stop by signal {signal}"));
+            self.log.audit(format_args!("stop by signal {signal}"));
             self.stop(net);
         }
     }
