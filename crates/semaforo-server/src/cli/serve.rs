@@ -19,7 +19,7 @@ use crate::journal::Durability;
 use crate::net::tls::Certificates;
 use crate::server::access::Tokens;
 use crate::server::files::Holds;
-use crate::server::log::{Format, Level, Log};
+use crate::server::log::{self, Format, Level, Log};
 use crate::server::{JournalKind, Options, Reload, Server, files, http};
 use crate::{net, wire};
 
@@ -193,16 +193,6 @@ fn unusable(what: &str, file: &Path) -> String {
     format!("cannot use the {what} {}", file.display())
 }
 
-/// Says something last, if there is anybody to take it: a pipe that is full does not keep the process.
-fn tell_at_most(text: String) {
-    let (said, has_said) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = std::io::stdout().write_all(text.as_bytes());
-        let _ = said.send(());
-    });
-    let _ = has_said.recv_timeout(Duration::from_millis(100));
-}
-
 impl Serve {
     pub(super) fn run(self, insecure: bool) -> Result<ExitCode> {
         let exposed = [self.listen, self.http].into_iter().find(|at| !at.ip().is_loopback());
@@ -309,10 +299,7 @@ impl Serve {
         let _ = output.flush();
         drop(output);
         let outcome = server.run();
-        let lost = end.wait();
-        if lost > 0 {
-            tell_at_most(format!("{lost} lines of the log were lost: it is written too slowly\n"));
-        }
+        log::tell_lost(end.wait());
         outcome?;
         Ok(ExitCode::SUCCESS)
     }

@@ -19,7 +19,7 @@ use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};
 use super::log::Log;
 use super::refusals::Refusals;
 use crate::kernel::Operation;
-use crate::net::Waker;
+use crate::net::{ConnectionId, Reason, Waker};
 
 /// What the HTTP side says.
 #[derive(Debug)]
@@ -267,9 +267,20 @@ impl Backend for HttpSide {
         Err(refusal)
     }
 
+    fn connected(&self, id: ConnectionId, peer: SocketAddr) {
+        self.log.debug(format_args!("http: {id} has connected from {peer}"));
+    }
+
+    fn gone(&self, id: ConnectionId, reason: Reason) {
+        self.log.debug(format_args!("http: {id} is gone: {reason}"));
+    }
+
     fn refused(&self, refusal: &Refusal, peer: SocketAddr) {
-        if let Refusal { status: status @ (401 | 403), reason, .. } = refusal {
+        let Refusal { status, reason, .. } = refusal;
+        if matches!(status, 401 | 403) {
             self.refusals.write(format_args!("{status} by no token from {peer}: {reason}"));
+        } else {
+            self.log.debug(format_args!("http: {status} to {peer}: {reason}"));
         }
     }
 

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::calendar::Moment;
 use crate::wire;
@@ -24,6 +24,30 @@ pub const LINE: usize = 2000;
 
 /// How long the end waits for the last lines to be written.
 pub const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How often the end of a process looks whether they are.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long the last words of a process may take: a pipe that is full does not keep it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Says something last, if it is taken at once.
+pub fn say_last(mut sink: impl Write + Send + 'static, text: String) {
+    let (said, has_said) = channel();
+    std::thread::spawn(move || {
+        let _ = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+        let _ = said.send(());
+    });
+    let _ = has_said.recv_timeout(LAST_WORDS);
+}
+
+/// Says how many lines were lost, where the log is not.
+pub fn tell_lost(lost: u64) {
+    if lost > 0 {
+        let text = format!("{lost} lines of the log were lost: it is written too slowly\n");
+        say_last(io::stdout(), text);
+    }
+}
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +96,8 @@ struct Line {
 #[derive(Clone)]
 pub struct Log {
     level: Level,
-    queue: SyncSender<Line>,
+    /// None: nobody reads it.
+    queue: Option<SyncSender<Line>>,
     /// How many lines may be queued, without those of the audit.
     places: usize,
     counts: Arc<Counts>,
@@ -165,7 +190,7 @@ impl Log {
             let _ = finished.send(());
         })?;
         Ok((
-            Self { level, queue: send, places: queue, counts: Arc::clone(&counts) },
+            Self { level, queue: Some(send), places: queue, counts: Arc::clone(&counts) },
             LogEnd { done, counts, has_waited: false },
         ))
     }
@@ -173,19 +198,18 @@ impl Log {
     /// A log that nobody reads.
     #[must_use]
     pub fn silent() -> Self {
-        let (queue, _) = sync_channel(0);
-        Self { level: Level::Error, queue, places: 0, counts: Arc::default() }
+        Self { level: Level::Audit, queue: None, places: 0, counts: Arc::default() }
     }
 
     /// Whether a line of this level would be written.
     pub fn logs(&self, level: Level) -> bool {
-        level <= self.level
+        self.queue.is_some() && level <= self.level
     }
 
     /// Puts a line into the queue, or drops it if there is no room. Never waits.
     pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
-        if self.logs(level) {
-            let count = match self.enqueue(level, text) {
+        if let Some(queue) = self.queue.as_ref().filter(|_| self.logs(level)) {
+            let count = match self.enqueue(queue, level, text) {
                 true => &self.counts.accepted,
                 false => &self.counts.dropped,
             };
@@ -194,17 +218,27 @@ impl Log {
     }
 
     /// Whether there was room.
-    fn enqueue(&self, level: Level, text: fmt::Arguments<'_>) -> bool {
+    fn enqueue(&self, queue: &SyncSender<Line>, level: Level, text: fmt::Arguments<'_>) -> bool {
         let line = || Line { time: SystemTime::now(), level, text: text.to_string() };
         if level == Level::Audit {
-            return self.queue.try_send(line()).is_ok();
+            return queue.try_send(line()).is_ok();
         }
         let queued = self.counts.queued.fetch_add(1, Ordering::SeqCst);
-        let is_queued = queued < self.places && self.queue.try_send(line()).is_ok();
+        let is_queued = queued < self.places && queue.try_send(line()).is_ok();
         if !is_queued {
             self.counts.queued.fetch_sub(1, Ordering::SeqCst);
         }
         is_queued
+    }
+
+    /// Waits for a moment until the lines so far are written. How many were lost. For a process that
+    /// ends without dropping its logs.
+    pub fn wait_until_written(&self) -> u64 {
+        let limit = Instant::now() + LAST_LINES;
+        while self.counts.lost() > 0 && Instant::now() < limit {
+            std::thread::sleep(LOOK);
+        }
+        self.counts.lost()
     }
 
     /// Who was refused, or who administers.
@@ -443,6 +477,20 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_just_ends_can_wait_for_its_lines() {
+        let sink = Sink::default();
+        let (log, end) =
+            Log::to(Box::new(sink.clone()), Level::Info, Format::Plain, QUEUE).unwrap();
+        for _ in 0..100 {
+            log.info(format_args!("line"));
+        }
+        assert_eq!(log.wait_until_written(), 0);
+        assert_eq!(sink.text().lines().count(), 100);
+        drop((log, end));
+        assert_eq!(Log::silent().wait_until_written(), 0, "nothing is lost where nothing is kept");
+    }
+
+    #[test]
     fn a_log_that_is_stuck_for_ever_does_not_stop_the_end() {
         let (writing, _is_writing) = channel();
         let (_open, gate) = channel();
@@ -451,6 +499,7 @@ mod tests {
         for _ in 0..15 {
             log.info(format_args!("line"));
         }
+        assert_eq!(log.wait_until_written(), 15);
         drop(log);
         assert_eq!(end.wait(), 15, "those that wait, those being written and those dropped");
     }

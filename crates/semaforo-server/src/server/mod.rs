@@ -24,16 +24,20 @@ pub use clock::Clock;
 pub use options::{JournalKind, Options, Reload};
 pub use start::{Server, StartError};
 
-use std::io::{self, Write};
+use std::io;
+
+use self::log::Log;
 
 /// The exit status after the journal has failed: an input or output error, as in `sysexits.h`.
 pub const JOURNAL_FAILED: i32 = 74;
 
 /// Ends the process: what was decided could not be made durable, and to go on would be to guess.
-fn die(failure: &io::Error) -> ! {
+fn die(failure: &io::Error, log: &Log) -> ! {
+    let lost = log.wait_until_written();
     let text =
         format!("semaforo: the journal failed, nothing can be promised any more: {failure}\n");
-    // The pipe may be broken: it is the status that counts.
-    let _ = io::stderr().write_all(text.as_bytes());
+    // The pipe may be broken, or full: it is the status that counts.
+    log::say_last(io::stderr(), text);
+    log::tell_lost(lost);
     std::process::exit(JOURNAL_FAILED);
 }

@@ -502,7 +502,7 @@ impl Service for Desk {
                 due.into_iter().flatten().min()
             }
             // What is answered must not outrun the journal, and nobody knows how far that is.
-            Err(failure) => super::die(&failure),
+            Err(failure) => super::die(&failure, &self.log),
         }
     }
 }

@@ -54,6 +54,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::net::{ConnectionId, Reason};
+
 pub use limits::{BODY_TIME, CONNECTIONS, HEAD, HEAD_TIME, IDLE_TIME, RESERVED, RESERVED_TIME};
 pub use metrics::{Family, Metrics};
 pub use openapi::document;
@@ -146,6 +148,16 @@ pub trait Backend {
     fn may_observe(&self, token: Option<&str>, peer: SocketAddr) -> Result<(), Refusal> {
         let _ = (token, peer);
         Ok(())
+    }
+
+    /// A client has connected.
+    fn connected(&self, id: ConnectionId, peer: SocketAddr) {
+        let _ = (id, peer);
+    }
+
+    /// Its connection is closed.
+    fn gone(&self, id: ConnectionId, reason: Reason) {
+        let _ = (id, reason);
     }
 
     /// A request was refused for what it is, before anything was submitted.

@@ -170,7 +170,8 @@ impl<B: Backend> Http<B> {
             },
             Route::Metrics => match self.backend.may_observe(head.token.as_deref(), address) {
                 Ok(()) => (200, PROMETHEUS, self.metrics(net).into_bytes()),
-                Err(refusal) => return self.refuse(net, id, &refusal, keep_alive),
+                // Which has written it down.
+                Err(refusal) => return self.answer_refusal(net, id, &refusal, keep_alive),
             },
             Route::OpenApi => {
                 if self.document.is_empty() {
@@ -222,7 +223,21 @@ impl<B: Backend> Http<B> {
         }
     }
 
+    /// Refuses a request, and tells the backend.
     fn refuse(
+        &mut self,
+        net: &mut Connections,
+        id: ConnectionId,
+        refusal: &Refusal,
+        keep_alive: bool,
+    ) {
+        if let Some(address) = self.client(id).map(|client| client.address) {
+            self.backend.refused(refusal, address);
+        }
+        self.answer_refusal(net, id, refusal, keep_alive);
+    }
+
+    fn answer_refusal(
         &mut self,
         net: &mut Connections,
         id: ConnectionId,
@@ -357,6 +372,7 @@ impl<B: Backend> Http<B> {
 impl<B: Backend> Service for Http<B> {
     fn opened(&mut self, net: &mut Connections, id: ConnectionId, peer: Peer) {
         self.connected += 1;
+        self.backend.connected(id, peer.address);
         let is_full = self.connected > self.options.connections;
         let is_reserved = is_full && !self.make_room(net);
         let Times { first, reserved, .. } = self.options.times;
@@ -401,7 +417,6 @@ impl<B: Backend> Service for Http<B> {
                 Step::Refused { refusal, keep_alive } => {
                     let keep_alive = keep_alive && !client.is_reserved && self.stopping.is_none();
                     client.requests += 1;
-                    self.backend.refused(&refusal, client.address);
                     self.refuse(net, id, &refusal, keep_alive);
                 }
             }
@@ -431,6 +446,7 @@ impl<B: Backend> Service for Http<B> {
     fn closed(&mut self, _: &mut Connections, id: ConnectionId, closed: Closed) {
         let Some(client) = self.clients.get_mut(id.index()).and_then(Option::take) else { return };
         self.connected -= 1;
+        self.backend.gone(id, closed.reason);
         for Unsettled { ticket, begin, .. } in client.unsettled {
             self.backend.settled(ticket, closed.accepted > begin);
         }
