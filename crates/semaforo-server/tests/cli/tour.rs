@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::support::{Program, SEMAFORO, Server, attentive};
+use super::support::{Ended, Program, SEMAFORO, Server, attentive};
 
 /// The section of the README.
 const HEADING: &str = "## A two-minute tour";
@@ -79,12 +79,14 @@ fn steps_are_blocks_with_what_follows_them() {
     assert_eq!(steps(page), expected);
 }
 
-/// Plays all steps; what was not as expected.
-fn play(steps: &[Step]) -> Result<(), String> {
+#[test]
+fn the_tour_works_word_for_word() {
+    let steps = steps(&tour());
+    assert!(steps.len() >= 3, "{steps:?}");
     let server = Server::start();
     let programs = Path::new(SEMAFORO).parent().unwrap().to_str().unwrap().to_owned();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
-    for Step { typed, printed } in steps {
+    for Step { typed, printed } in &steps {
         // The server is there already, and not on its usual port.
         if typed.contains("semaforo serve") || typed.contains("cargo ") {
             continue;
@@ -96,23 +98,10 @@ fn play(steps: &[Step]) -> Result<(), String> {
             .env("HOME", server.directory.path())
             .env("SEMAFORO_SERVER", &server.address)
             .current_dir(server.directory.path());
-        let ended = Program::start(&mut bash).wait();
-        if lasting(printed) != lasting(&ended.stdout) || !ended.status.success() {
-            let (stdout, stderr) = (ended.stdout, ended.stderr);
-            return Err(format!("typed:\n{typed}expected:\n{printed}printed:\n{stdout}{stderr}"));
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn the_tour_works_word_for_word() {
-    let steps = steps(&tour());
-    assert!(steps.len() >= 3, "{steps:?}");
-    // The tour sleeps for a second, as a reader would, which may be too short on a machine that is busy with tests.
-    let mut attempts = 3;
-    while let Err(wrong) = play(&steps) {
-        attempts -= 1;
-        assert!(attempts > 0, "{wrong}");
+        let Ended { status, stdout, stderr } = Program::start(&mut bash).wait();
+        assert!(
+            status.success() && lasting(printed) == lasting(&stdout),
+            "typed:\n{typed}expected:\n{printed}printed:\n{stdout}{stderr}"
+        );
     }
 }
