@@ -50,6 +50,8 @@ struct Shared {
     figures: Mutex<Figures>,
     /// Who may do what; none: everybody everything.
     tokens: Mutex<Option<Arc<Tokens>>>,
+    /// How often they have changed.
+    tokens_version: AtomicU64,
     /// Why the thread of HTTP has ended, which it does only when it is told to.
     failure: Mutex<Option<String>>,
 }
@@ -156,6 +158,8 @@ impl MainSide {
     /// From now on these tokens count.
     pub(super) fn set_tokens(&self, tokens: Option<Arc<Tokens>>) {
         *self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
+        self.shared.tokens_version.fetch_add(1, Ordering::Release);
+        self.waker.wake();
     }
 }
 
@@ -250,6 +254,10 @@ impl Backend for HttpSide {
 
     fn knows(&self, token: Option<&str>) -> bool {
         self.tokens().is_none_or(|tokens| token.is_some_and(|token| tokens.find(token).is_some()))
+    }
+
+    fn tokens_version(&self) -> u64 {
+        self.shared.tokens_version.load(Ordering::Acquire)
     }
 
     fn may_observe(&self, said: Option<&str>, peer: SocketAddr) -> Result<(), Refusal> {

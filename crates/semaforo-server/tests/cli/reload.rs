@@ -149,6 +149,51 @@ fn a_long_poll_with_a_token_that_goes_ends() {
     assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
 }
 
+/// A connection over HTTP that is known by a token in the head of its requests.
+#[test]
+fn an_idle_connection_over_http_ends_with_its_token() {
+    let guarded = Guarded::start();
+    let known = |token: &str| {
+        let mut stream = TcpStream::connect(&guarded.server.http).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let text = ping_over_http(token);
+        stream.write_all(text.as_bytes()).unwrap();
+        assert!(read_head(&mut stream).starts_with("HTTP/1.1 200 "));
+        stream
+    };
+    let (mut goes, mut stays) = (known(FIRST), known(ADMINISTRATOR));
+    // Also one that has begun another request.
+    let mut halfway = known(FIRST);
+    halfway.write_all(b"POST /v1/PING HTTP/1.1\r\n").unwrap();
+    guarded.write(&format!("{ADMINISTRATOR} rights=use,admin\n"));
+    assert_eq!(guarded.reload(ADMINISTRATOR).code(), 0);
+    for stream in [&mut goes, &mut halfway] {
+        assert_eq!(
+            stream.read(&mut [0]).unwrap(),
+            0,
+            "it is closed, long before it is idle too long"
+        );
+    }
+    stays.write_all(ping_over_http(ADMINISTRATOR).as_bytes()).unwrap();
+    assert!(read_head(&mut stays).starts_with("HTTP/1.1 200 "));
+}
+
+fn ping_over_http(token: &str) -> String {
+    let head = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\n");
+    format!("POST /v1/PING HTTP/1.1\r\n{head}\r\n")
+}
+
+/// The head of an answer without a body.
+fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
 #[test]
 fn an_administrator_that_reloads_without_its_own_token_is_answered() {
     let guarded = Guarded::start();

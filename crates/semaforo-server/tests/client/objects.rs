@@ -540,3 +540,28 @@ fn a_token_goes_to_this_machine_only_unless_it_is_encrypted() {
     let address = format!("0.0.0.0:{}", server.address.port());
     Client::connect(&address).token(secret).insecure().wait().unwrap().ping().wait().unwrap();
 }
+
+/// That of a single request is no less secret than that of the connection.
+#[test]
+fn a_token_of_one_request_goes_to_this_machine_only_unless_it_is_encrypted() {
+    let server = Running::start();
+    let elsewhere = format!("0.0.0.0:{}", server.address.port());
+    let secret = "a-secret-of-some-length";
+    let echo =
+        |client: &Client, header: &str| client.request("ECHO", "").header(header, secret).wait();
+    let client = Client::connect(&elsewhere).wait().unwrap();
+    for header in ["token", "Token"] {
+        let refused = echo(&client, header);
+        let Err(Error::CannotConnect(error)) = refused else { panic!("{refused:?}") };
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("unencrypted"), "{error}");
+    }
+    let auth = client.request("AUTH", "").header("token", secret).in_session().wait();
+    assert!(matches!(auth, Err(Error::CannotConnect(_))), "{auth:?}");
+    // Nothing else suffers from it.
+    assert!(echo(&client, "tokens").is_ok());
+    client.lock("x").acquire().wait().unwrap().release().wait().unwrap();
+    assert!(echo(&Client::connect(&elsewhere).insecure().wait().unwrap(), "token").is_ok());
+    let here = server.address.to_string();
+    assert!(echo(&Client::connect(&here).wait().unwrap(), "token").is_ok());
+}

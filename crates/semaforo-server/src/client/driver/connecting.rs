@@ -17,6 +17,19 @@ use crate::client::error::Unencrypted;
 use crate::client::plan::Mode;
 use crate::wire::Value;
 
+impl Settings {
+    /// Whether a token may be sent there: encrypted, within this machine, or because it was allowed.
+    pub(super) fn may_know_tokens(&self, address: SocketAddr) -> bool {
+        let is_here = address.ip().to_canonical().is_loopback();
+        self.insecure || self.target.tls.is_some() || is_here
+    }
+}
+
+/// Nothing was sent, since a token would have been.
+pub(super) fn unencrypted(address: SocketAddr) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, Unencrypted(address))
+}
+
 impl Driver {
     /// The first request of a connection. A server waits only so long for it.
     pub(super) fn greet(&mut self, now: Instant) {
@@ -89,14 +102,6 @@ impl Driver {
         self.try_addresses(self.addresses.clone(), now, Some(error));
     }
 
-    /// Whether the token may be sent there: encrypted, within this machine, or because it was
-    /// allowed. True without a token.
-    fn may_know_the_token(&self, address: SocketAddr) -> bool {
-        let Settings { token, insecure, target, .. } = &self.settings;
-        let is_here = address.ip().to_canonical().is_loopback();
-        token.is_none() || *insecure || target.tls.is_some() || is_here
-    }
-
     /// Begins to connect; the next address if one cannot be.
     fn try_addresses(
         &mut self,
@@ -106,8 +111,8 @@ impl Driver {
     ) {
         while !addresses.is_empty() {
             let address = addresses.remove(0);
-            if !self.may_know_the_token(address) {
-                error = Some(io::Error::new(io::ErrorKind::PermissionDenied, Unencrypted(address)));
+            if self.settings.token.is_some() && !self.settings.may_know_tokens(address) {
+                error = Some(unencrypted(address));
                 continue;
             }
             match Link::open(&self.settings.target, address, self.poll.registry(), LINK) {

@@ -55,6 +55,7 @@ impl Target {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
+    pub(super) address: SocketAddr,
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     /// The handshake of the sockets is over.
@@ -86,6 +87,7 @@ impl Link {
         let mut stream = TcpStream::connect(address)?;
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
+            address,
             stream,
             tls,
             is_connected: false,

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
+use self::connecting::unencrypted;
 use self::link::Link;
 pub(super) use self::link::{LIMITS, Resolve, Target, resolve};
 use self::outstanding::Outstanding;
@@ -398,10 +399,16 @@ impl Driver {
         self.unsent.append(&mut unsent);
     }
 
-    /// Sends a request; false if it has to wait for its session.
+    /// Sends a request, or finds that it cannot be sent; false if it has to wait for its session.
     fn send(&mut self, number: u64, now: Instant) -> bool {
         let Some(asked) = self.outstanding.get_mut(&number) else { return true };
         let State::Up(link) = &mut self.state else { return false };
+        if asked.plan.get("token").is_some() && !self.settings.may_know_tokens(link.address) {
+            // It has one of its own, which is no less secret than that of the connection.
+            asked.fail(Error::CannotConnect(unencrypted(link.address)));
+            self.forget(number);
+            return true;
+        }
         let mut session = None;
         if matches!(asked.plan.mode, Mode::Again | Mode::Safe) {
             let place = match asked.session {

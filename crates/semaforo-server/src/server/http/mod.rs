@@ -141,6 +141,12 @@ pub trait Backend {
         true
     }
 
+    /// Grows whenever other tokens are known than before. Looked at after the waker of the
+    /// connections was used.
+    fn tokens_version(&self) -> u64 {
+        0
+    }
+
     /// Whether a client may see the figures.
     ///
     /// # Errors

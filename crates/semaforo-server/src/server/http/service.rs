@@ -32,6 +32,8 @@ pub struct Http<B> {
     date: Date,
     document: Vec<u8>,
     requests: u64,
+    /// Of the tokens that clients are known by.
+    tokens_version: u64,
 }
 
 #[derive(Debug)]
@@ -42,12 +44,14 @@ struct Client {
     requests: u64,
     /// What its deadline is for: the phase of this request, or none while it waits.
     timed: (u64, Option<Phase>),
-    /// When it was connected.
+    /// When it was connected, or since when it has not been known any more.
     opened: Instant,
     /// Since when it is in this phase.
     since: Instant,
     /// A request of its was allowed, with a token if the server wants tokens.
     is_known: bool,
+    /// The token that it is known by, if that was in the head of a request.
+    token: Option<String>,
     /// Beyond the budget: one request, and not any.
     is_reserved: bool,
     waiting: Option<Waiting>,
@@ -89,6 +93,7 @@ impl<B: Backend> Http<B> {
             date: Date::default(),
             document: Vec::new(),
             requests: 0,
+            tokens_version: 0,
         }
     }
 
@@ -124,6 +129,31 @@ impl<B: Backend> Http<B> {
         net.set_deadline(id, deadline);
     }
 
+    /// Other tokens are known now. A connection whose token is not among them ends, with the answer
+    /// if it waits for one. One that is known by a token within a request object has to show one
+    /// again, as when it had just connected; if it waits, it has to connect again.
+    fn dismiss_unknown(&mut self, net: &mut Connections) {
+        let known: Vec<_> = net.open().collect();
+        for id in known {
+            let Some(client) = self.clients.get_mut(id.index()).and_then(Option::as_mut) else {
+                continue;
+            };
+            if !client.is_known || self.backend.knows(client.token.as_deref()) {
+                continue;
+            }
+            match (client.token.take(), &mut client.waiting) {
+                (_, Some(waiting)) => waiting.keep_alive = false,
+                (Some(_), None) => net.finish(id),
+                (None, None) => {
+                    (client.is_known, client.opened) = (false, net.now());
+                    // It has less time than it had.
+                    client.timed = (u64::MAX, None);
+                    self.watch(net, id);
+                }
+            }
+        }
+    }
+
     /// Closes a connection that can be spared: one that is not known, or else one that is slow.
     /// Whether there was any.
     fn make_room(&mut self, net: &mut Connections) -> bool {
@@ -150,7 +180,12 @@ impl<B: Backend> Http<B> {
         let Request { head, route, body } = request;
         let is_known = self.backend.knows(head.token.as_deref());
         let Some(client) = self.client(id) else { return };
-        client.is_known |= is_known;
+        if is_known {
+            client.is_known = true;
+            if client.token != head.token {
+                client.token.clone_from(&head.token);
+            }
+        }
         let (is_reserved, address) = (client.is_reserved, client.address);
         let keep_alive = head.keep_alive && !is_reserved && self.stopping.is_none();
         if is_reserved && !route.is_reserved() {
@@ -389,6 +424,7 @@ impl<B: Backend> Service for Http<B> {
             opened: net.now(),
             since: net.now(),
             is_known: false,
+            token: None,
             is_reserved,
             waiting: None,
             unsettled: Vec::new(),
@@ -459,6 +495,10 @@ impl<B: Backend> Service for Http<B> {
     fn woken(&mut self, net: &mut Connections) {
         while let Some(answered) = self.backend.next_answer() {
             self.answered(net, &answered);
+        }
+        let version = self.backend.tokens_version();
+        if std::mem::replace(&mut self.tokens_version, version) != version {
+            self.dismiss_unknown(net);
         }
         if self.stopping.is_none() && self.backend.is_stopping() {
             self.stopping = Some(net.now());
