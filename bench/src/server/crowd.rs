@@ -54,7 +54,7 @@ impl<D: Dialect + 'static> Crowd<D> {
     /// The figure is the time per operation, in microseconds.
     pub(super) fn sampler(self, server: Server) -> Result<Sampler, Failure> {
         let (dialects, cycles): (Vec<D>, Vec<Cycle>) = self.clients.into_iter().unzip();
-        let mut load = Load::new(server.address)?;
+        let mut load = Load::new(server.address)?.encrypted(server.encrypted.clone());
         load.connect(dialects)?;
         if self.prepared {
             load.all_ask(Step::Prepare)?;

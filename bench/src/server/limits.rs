@@ -1,6 +1,8 @@
 //! `bench server --limits`: what one client can do to others, and what much of everything costs. Only ours: the bars
 //! are absolute.
 
+mod attacks;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
@@ -14,6 +16,7 @@ use super::process::{Directory, Recipe, Server};
 use super::{Sampler, contestant_of, contestants, ours};
 use crate::measure::Plan;
 use crate::row::{Bar, Contestant, Row};
+use attacks::{ATTACKS, Act, Attack};
 
 /// The longest that a `PING` of another client may take, at the 99th percentile.
 const PING_MILLISECONDS: f64 = 50.0;
@@ -33,29 +36,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
         false => Sizes { objects: 1_000_000, waits: 100_000 },
         true => Sizes { objects: 100_000, waits: 10_000 },
     };
-    let attacks: [(&str, &str, Attack); 5] = [
-        ("ping-list", "1250 pipelined LIST", |_| vec!["LIST / limit=1".into(); BURST]),
-        ("ping-list-all", "20 pipelined LIST of 100 000", |_| {
-            vec!["LIST / limit=100000".into(); 20]
-        }),
-        ("ping-show", "1250 pipelined SHOW of the server", |_| vec!["SHOW /".into(); BURST]),
-        ("ping-delete", "1250 pipelined CREATE and DELETE", |_| {
-            let both = |number| {
-                let name = format!("/semaphores/s{number}");
-                [format!("CREATE {name} permits=1"), format!("DELETE {name}")]
-            };
-            (0..BURST).flat_map(both).collect()
-        }),
-        ("ping-release", "1250 pipelined RELEASE without a fence", |crowd| {
-            let own = crowd.sizes.objects - BURST..crowd.sizes.objects;
-            let each = |verb: &'static str| {
-                let session = &crowd.session;
-                own.clone().map(move |n| format!("{verb} /locks/{n:07} session={session}"))
-            };
-            each("RELEASE").chain(each("ACQUIRE")).collect()
-        }),
-    ];
-    let mut rows: Vec<_> = attacks
+    let mut rows: Vec<_> = ATTACKS
         .into_iter()
         .map(|(name, about, attack)| {
             Row::new(name, about, move || pings(sizes, attack))
@@ -75,11 +56,6 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
     rows
 }
 
-/// Requests of a burst.
-const BURST: usize = 1250;
-
-type Attack = fn(&Crowd) -> Vec<String>;
-
 /// A server with much in it.
 struct Crowd {
     sizes: Sizes,
@@ -92,7 +68,7 @@ struct Crowd {
 impl Crowd {
     fn gather(recipe: &Recipe<Semaforo>, sizes: Sizes) -> Result<Self, Failure> {
         let server = recipe.start()?;
-        let session = fill_with_locks(server.address, sizes.objects)?;
+        let session = fill_with_locks(server.address, "", sizes.objects)?;
         let mut waiting = TcpStream::connect(server.address)?;
         for number in 0..sizes.waits {
             let request = format!("ACQUIRE /locks/{number:07} id={number}");
@@ -102,46 +78,55 @@ impl Crowd {
     }
 }
 
-fn fill_with_locks(address: SocketAddr, count: usize) -> Result<String, Failure> {
+/// Locks whose names begin so, held by the session that is returned.
+fn fill_with_locks(address: SocketAddr, prefix: &str, count: usize) -> Result<String, Failure> {
     let mut stream = TcpStream::connect(address)?;
-    stream.write_all(&frame("OPEN /sessions ttl=86400000"))?;
-    let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer)?;
+    let answer = ask(&mut stream, "OPEN /sessions ttl=86400000")?;
     let begin = answer.find(r#""session":""#).ok_or_else(|| Failure(answer.clone()))?;
     let session = answer[begin + 11..][..32].to_owned();
     pipeline(
         address,
-        (0..count).map(|number| format!("ACQUIRE /locks/{number:07} session={session}")),
+        (0..count).map(|number| format!("ACQUIRE /locks/{prefix}{number:07} session={session}")),
     )?;
     Ok(session)
+}
+
+/// A request and its answer.
+fn ask(stream: &mut TcpStream, request: &str) -> Result<String, Failure> {
+    stream.write_all(&frame(request))?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(answer)
 }
 
 /// The time of a `PING` that 99 of 100 do not exceed, while the attack goes on.
 fn pings(sizes: Sizes, attack: Attack) -> Vec<Contestant> {
     contestants([contestant_of(ours::in_abundance(), |recipe| {
         let crowd = Crowd::gather(&recipe, sizes)?;
-        let requests = attack(&crowd);
         let sampler: Sampler = Box::new(move |length| {
-            let over = AtomicBool::new(false);
-            let address = crowd.server.address;
-            thread::scope(|scope| {
-                let pinging = scope.spawn(|| ping(address, &over));
-                let begun = Instant::now();
-                let mut result = Ok(());
-                while result.is_ok() && begun.elapsed() < length {
-                    result = pipeline(address, requests.iter().cloned());
-                }
-                over.store(true, Ordering::SeqCst);
-                let mut times =
-                    pinging.join().map_err(|_| Failure("the pings have failed".into()))??;
-                result?;
-                times.sort_unstable();
-                let rank = (times.len() * 99).div_ceil(100).max(1) - 1;
-                Ok(times[rank.min(times.len() - 1)].as_secs_f64() * 1e3)
-            })
+            let mut times = Vec::new();
+            let begun = Instant::now();
+            while times.is_empty() || begun.elapsed() < length {
+                let act = attack(&crowd)?;
+                times.extend(pings_during(crowd.server.address, act)?);
+            }
+            times.sort_unstable();
+            let rank = (times.len() * 99).div_ceil(100).max(1) - 1;
+            Ok(times[rank.min(times.len() - 1)].as_secs_f64() * 1e3)
         });
         Ok(sampler)
     })])
+}
+
+fn pings_during(address: SocketAddr, act: Act) -> Result<Vec<Duration>, Failure> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let pinging = scope.spawn(|| ping(address, &over));
+        let result = act();
+        over.store(true, Ordering::SeqCst);
+        let times = pinging.join().map_err(|_| Failure("the pings have failed".into()))??;
+        result.map(|()| times)
+    })
 }
 
 fn ping(address: SocketAddr, over: &AtomicBool) -> Result<Vec<Duration>, Failure> {
@@ -168,7 +153,7 @@ fn restarts(objects: usize) -> Vec<Contestant> {
             let server = recipe.start_in(&directory)?;
             let create = |number| format!("CREATE /semaphores/{number:07} permits=3");
             pipeline(server.address, (0..objects / 2).map(create))?;
-            fill_with_locks(server.address, objects / 2)?;
+            fill_with_locks(server.address, "", objects / 2)?;
         }
         let sampler: Sampler = Box::new(move |_| {
             let server = recipe.start_in(&directory)?;

@@ -5,15 +5,17 @@
 //! contestant, so that on a machine whose cores both sides share it costs each of them the same.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use rustls::ClientConfig;
 
 use super::dialects::{Dialect, Refusal, Seen, Step};
+use super::stream::Stream;
 
 /// As much as is read at once; all that is there, unless it is being flooded.
 const BUFFER: usize = 64 * 1024;
@@ -43,6 +45,7 @@ pub(super) struct Load<D> {
     events: Events,
     buffer: Box<[u8]>,
     address: SocketAddr,
+    encrypted: Option<Arc<ClientConfig>>,
     connections: Vec<Connection<D>>,
 }
 
@@ -53,20 +56,24 @@ impl<D: Dialect> Load<D> {
             events: Events::with_capacity(MOST_EVENTS),
             buffer: vec![0; BUFFER].into(),
             address,
+            encrypted: None,
             connections: Vec::new(),
         })
+    }
+
+    /// With connections that are encrypted, if there is a configuration for that.
+    pub(super) fn encrypted(self, encrypted: Option<Arc<ClientConfig>>) -> Load<D> {
+        Load { encrypted, ..self }
     }
 
     /// One connection for each of these.
     pub(super) fn connect(&mut self, dialects: impl IntoIterator<Item = D>) -> Result<(), Failure> {
         for dialect in dialects {
-            let stream = std::net::TcpStream::connect(self.address)?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            let mut connection = Connection::new(TcpStream::from_std(stream), dialect);
+            let stream = Stream::connect(self.address, self.encrypted.as_ref())?;
+            let mut connection = Connection::new(stream, dialect);
             let token = Token(self.connections.len());
             let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut connection.stream, token, interest)?;
+            self.poll.registry().register(&mut connection.stream.socket, token, interest)?;
             connection.flush()?;
             self.connections.push(connection);
         }
@@ -135,7 +142,7 @@ impl<D: Dialect> Load<D> {
 }
 
 struct Connection<D> {
-    stream: TcpStream,
+    stream: Stream,
     dialect: D,
     /// What was asked and is not answered, the oldest first.
     expected: VecDeque<Step>,
@@ -147,7 +154,7 @@ struct Connection<D> {
 }
 
 impl<D: Dialect> Connection<D> {
-    fn new(stream: TcpStream, mut dialect: D) -> Connection<D> {
+    fn new(stream: Stream, mut dialect: D) -> Connection<D> {
         let mut output = Vec::new();
         dialect.greet(&mut output);
         let (expected, input) = (VecDeque::new(), Vec::new());
@@ -171,7 +178,7 @@ impl<D: Dialect> Connection<D> {
                 Ok(length) => {
                     self.receive(&buffer[..length], &mut answered)?;
                     // Less than there was room for: what comes later is announced again.
-                    if length < buffer.len() {
+                    if length < buffer.len() && self.stream.ends_short() {
                         break;
                     }
                 }
@@ -237,7 +244,10 @@ impl<D: Dialect> Connection<D> {
         }
         self.output.clear();
         self.written = 0;
-        Ok(())
+        match self.stream.push() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -245,13 +255,15 @@ impl<D: Dialect> Connection<D> {
 /// that is loading) are part of starting; an end is not.
 pub(super) fn first_answer<D: Dialect>(
     address: SocketAddr,
+    encrypted: Option<&Arc<ClientConfig>>,
     begin: Instant,
     dialect: impl Fn() -> D,
     mut ended: impl FnMut() -> bool,
 ) -> Result<Duration, Failure> {
     const BETWEEN_ATTEMPTS: Duration = Duration::from_micros(200);
     loop {
-        let answer = Load::new(address).and_then(|mut load| {
+        let answer = Load::new(address).and_then(|load| {
+            let mut load = load.encrypted(encrypted.cloned());
             load.connect([dialect()])?;
             load.ask(0, Step::Ping)
         });
@@ -269,6 +281,7 @@ mod tests {
     use super::super::dialects::Echo;
     use super::super::process::free_address;
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
@@ -309,7 +322,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_is_not_waited_for() {
         let address = free_address().expect("there is a free port");
-        let answer = first_answer(address, Instant::now(), || Echo, || true);
+        let answer = first_answer(address, None, Instant::now(), || Echo, || true);
         assert!(answer.is_err());
     }
 }

@@ -15,6 +15,7 @@ mod ours;
 mod peers;
 mod process;
 mod starts;
+mod stream;
 mod throughput;
 
 use std::time::Duration;

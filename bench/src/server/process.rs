@@ -9,8 +9,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
 
 use super::dialects::Dialect;
 use super::disguise::Program;
@@ -26,6 +29,8 @@ pub(super) struct Recipe<D> {
     program: Program,
     arguments: Box<Arguments>,
     dialect: fn() -> D,
+    /// For a server that wants its clients encrypted.
+    encrypted: Option<Arc<ClientConfig>>,
 }
 
 impl<D: Dialect> Recipe<D> {
@@ -35,7 +40,16 @@ impl<D: Dialect> Recipe<D> {
         arguments: impl Fn(&str, &Path) -> Vec<OsString> + 'static,
         dialect: fn() -> D,
     ) -> Recipe<D> {
-        Recipe { name, program, arguments: Box::new(arguments), dialect }
+        Recipe { name, program, arguments: Box::new(arguments), dialect, encrypted: None }
+    }
+
+    pub(super) fn encrypted(self, config: Arc<ClientConfig>) -> Recipe<D> {
+        Recipe { encrypted: Some(config), ..self }
+    }
+
+    /// In a column of another name.
+    pub(super) fn called(self, name: &'static str) -> Recipe<D> {
+        Recipe { name, ..self }
     }
 
     /// With nothing in its directory.
@@ -56,7 +70,7 @@ impl<D: Dialect> Recipe<D> {
     pub(super) fn start_in(&self, directory: &Rc<Directory>) -> Result<Server, Failure> {
         let address = free_address()?;
         let path = &directory.path;
-        let log = path.join("log");
+        let log = path.join(LOG);
         let output = File::options().create(true).append(true).open(&log)?;
         let mut command = self.program.command();
         command.args((self.arguments)(&address.port().to_string(), path)).current_dir(path);
@@ -65,10 +79,13 @@ impl<D: Dialect> Recipe<D> {
         let begin = Instant::now();
         let process = command.spawn()?;
         let started_within = Duration::ZERO;
-        let _directory = Rc::clone(directory);
-        let mut server = Server { process, address, started_within, _directory };
+        let directory = Rc::clone(directory);
+        let encrypted = self.encrypted.clone();
+        let mut server = Server { process, address, encrypted, started_within, directory };
         let ended = |server: &mut Server| server.process.try_wait().is_ok_and(|it| it.is_some());
-        match first_answer(address, begin, self.dialect, || ended(&mut server)) {
+        match first_answer(address, self.encrypted.as_ref(), begin, self.dialect, || {
+            ended(&mut server)
+        }) {
             Ok(took) => server.started_within = took,
             Err(Failure(reason)) => {
                 let log = fs::read_to_string(log).unwrap_or_default();
@@ -95,12 +112,21 @@ pub(super) fn apart<T>(sample: impl FnOnce() -> T) -> T {
 pub(super) struct Server {
     process: Child,
     pub(super) address: SocketAddr,
+    /// How its clients are, if they are encrypted.
+    pub(super) encrypted: Option<Arc<ClientConfig>>,
     /// From the start to the first answer.
     pub(super) started_within: Duration,
-    _directory: Rc<Directory>,
+    directory: Rc<Directory>,
 }
 
 impl Server {
+    /// Where it speaks HTTP, as its log says.
+    pub(super) fn http_address(&self) -> Result<SocketAddr, Failure> {
+        let log = fs::read_to_string(self.directory.path.join(LOG))?;
+        let address = log.lines().find_map(|line| line.strip_prefix("http on ")?.parse().ok());
+        address.ok_or_else(|| Failure("its log does not say where it speaks HTTP".into()))
+    }
+
     /// How many bytes of memory it occupies.
     pub(super) fn resident_bytes(&self) -> Result<f64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
@@ -166,6 +192,9 @@ impl Drop for Directory {
         let _ = fs::remove_dir_all(&self.path);
     }
 }
+
+/// What it has printed.
+const LOG: &str = "log";
 
 const PREFIX: &str = "server-bench-";
 

@@ -11,6 +11,8 @@ const TAKERS: usize = 25;
 const PRODUCER: &[Step] = &[Step::Put];
 /// A message is two operations, also where it has to be deleted as well.
 const COUNTED: &[Step] = &[Step::Put, Step::Take];
+/// The column of ours without encryption.
+const PLAIN: &str = "plain";
 const UNDER_WAY: usize = 16;
 
 pub(super) fn rows() -> Vec<Row> {
@@ -31,6 +33,9 @@ pub(super) fn rows() -> Vec<Row> {
             1.0,
         ),
         row("put-take-durable", "the same, on disk with every answer", put_take_durable, 1.1),
+        Row::new("put-take-tls", "in memory, encrypted; ours without beside it", put_take_tls)
+            .per_second()
+            .bar(Bar::at_least(0.5, PLAIN)),
         row("put-take-pipelined", "in memory, 16 requests under way each", put_take_pipelined, 1.0),
     ]
 }
@@ -77,6 +82,15 @@ fn put_take_durable() -> Vec<Contestant> {
         beanstalkd.map(|beanstalkd| {
             beanstalkd.caveat("beanstalkd -f 0: one connection that puts, reserves and deletes")
         }),
+    ])
+}
+
+fn put_take_tls() -> Vec<Contestant> {
+    let plain = ours::semaforo(Kept::InMemory).map(|recipe| recipe.called(PLAIN));
+    let plain = contestant(plain, |server| ours().sampler(server));
+    contestants([
+        contestant(ours::encrypted(), |server| ours().sampler(server)),
+        plain.map(|plain| Contestant { side: Side::Sibling, ..plain }),
     ])
 }
 
