@@ -549,7 +549,7 @@ mod tests {
             let retry = Some(Retry { seq, digest: 0 });
             let operation = operation(MAX_NUMBERED_PARTIES);
             let command = Command { session, retry, acked: None, timeout: None, operation };
-            last = Some(engine.decide(origin, &command));
+            last = engine.decide(origin, &command);
         }
         let Some(Reply::Answer(answer)) = last else { panic!("{last:?} is no answer") };
         assert_eq!(answer.status, Status::Done);

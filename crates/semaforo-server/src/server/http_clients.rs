@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::access::{Token, Tokens};
 use super::bridge::{MainSide, Word};
@@ -32,7 +32,9 @@ type Marks = VecDeque<(Position, Answered)>;
 #[derive(Debug)]
 pub(super) struct HttpClients {
     side: MainSide,
-    /// Those that are not answered yet.
+    /// Those that are not answered yet, and were made with a token if the server wants tokens.
+    identified: HashSet<Ticket>,
+    /// Those that wait.
     waiting: HashMap<Ticket, Waiting>,
     /// Messages that were sent and may not have arrived, with their numbers in the order in which
     /// they were decided.
@@ -55,6 +57,7 @@ impl HttpClients {
     pub(super) fn new(side: MainSide) -> Self {
         Self {
             side,
+            identified: HashSet::new(),
             waiting: HashMap::new(),
             parcels: HashMap::new(),
             messages: 0,
@@ -73,6 +76,16 @@ impl HttpClients {
     /// Waits for a word; none when there will be none any more.
     pub(super) fn wait_for_word(&self) -> Option<Word> {
         self.side.wait_for_word()
+    }
+
+    /// A request was made with a token, or none is needed: its client is known from now on.
+    pub(super) fn identified(&mut self, ticket: Ticket) {
+        self.identified.insert(ticket);
+    }
+
+    fn send(&mut self, ticket: Ticket, frame: Vec<u8>, confirm: bool) {
+        let known = self.identified.remove(&ticket);
+        self.unsent.push(Answered { ticket, frame, confirm, known });
     }
 
     /// A request is not answered yet. It `is_kept` if its client can ask for it again.
@@ -123,13 +136,13 @@ impl HttpClients {
             }
             _ => false,
         };
-        self.unsent.push(Answered { ticket, frame, confirm });
+        self.send(ticket, frame, confirm);
     }
 
     pub(super) fn respond_with(&mut self, ticket: Ticket, id: Option<&str>, payload: &[u8]) {
         let mut frame = Vec::new();
         write_answer(&mut frame, 200, id, [], Some(payload));
-        self.unsent.push(Answered { ticket, frame, confirm: false });
+        self.send(ticket, frame, false);
     }
 
     /// A client went away, or sends no more, and what it waited for is over, or goes on without it:
@@ -140,7 +153,7 @@ impl HttpClients {
             if !waiting.is_kept {
                 write_answer(&mut frame, 204, waiting.id.as_deref(), [], None);
             }
-            self.unsent.push(Answered { ticket, frame, confirm: false });
+            self.send(ticket, frame, false);
         }
     }
 

@@ -89,6 +89,16 @@ impl Guarded {
 }
 
 #[test]
+fn an_administrator_needs_no_other_right() {
+    let guarded = Guarded::start();
+    guarded.write(&format!("{ADMINISTRATOR} rights=admin name=ada\n{FIRST}\n"));
+    guarded.server.signal(Signal::HUP);
+    wait_until("it may not use anything", || guarded.status(ADMINISTRATOR) == 77);
+    assert_eq!(guarded.reload(ADMINISTRATOR).code(), 0);
+    assert_eq!(guarded.reload(FIRST).code(), 77);
+}
+
+#[test]
 fn tokens_are_read_again() {
     let guarded = Guarded::start();
     let server = &guarded.server;
@@ -256,6 +266,10 @@ fn who_was_refused_and_who_administers_is_written_down() {
     let from = format!("from {}", connection.address());
     assert_eq!(connection.ask(PING), Some(401));
     server.wait_for_log(&format!("audit 401 by no token {from}: PING: "), "");
+    assert_eq!(connection.ask(r#"{"Method":"DANCE","Path":"/nowhere"}"#), Some(401));
+    server.wait_for_log(&format!("audit 401 by no token {from}: DANCE \"/nowhere\": "), "");
+    assert_eq!(connection.ask("{}"), Some(401));
+    server.wait_for_log(&format!("audit 401 by no token {from}: a request that is none: "), "");
     let unknown = "this-is-not-a-token";
     let request = format!(r#"{{"Method":"TAKE","Path":"q","Headers":{{"token":"{unknown}"}}}}"#);
     assert_eq!(connection.ask(&request), Some(401));

@@ -1,15 +1,18 @@
 //! HTTP clients that no token has made known: what they may cost, and what they see.
 
-use std::io::Read;
+use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
+use semaforo_server::net::limits;
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::limits::STRANGER_FRAME;
 use semaforo_server::server::{self, Options};
 
 use super::real::{Browser, post_with};
-use crate::support::{LONG, Server, until};
+use crate::support::{Folder, LONG, Process, Server, until};
 
 const ALL: &str = "fedcba9876543210";
 const OBSERVER: &str = "0123456789abcdef";
@@ -38,10 +41,23 @@ fn a_stranger_gives_up_its_place_however_much_it_asks() {
     let mut by_object = Browser::connect(address);
     let object = format!(r#"{{"Method":"PING","Headers":{{"token":"{ALL}"}}}}"#);
     assert_eq!(by_object.post("/v1", &object).status, 200);
-    for line in ["GET /healthz", "POST /v1/PING"] {
+    // Also with what makes no sense, and would be answered otherwise.
+    for (line, body) in [
+        ("GET /healthz", ""),
+        ("POST /v1/PING", ""),
+        ("POST /v1/DANCE", ""),
+        ("POST /v1/nothing/x/SHOW", ""),
+        ("POST /v1/PING?timeout=x", ""),
+        ("POST /v1", "{}"),
+        ("POST /v1", r#"{"Method":"PING","Headers":{"id":[]}}"#),
+    ] {
+        if line.starts_with("POST") {
+            let (_, path) = line.split_once(' ').unwrap();
+            assert_eq!(post_with(address, path, "", body).status, 401, "{line} {body}");
+        }
         let (start, mut stranger) = (Instant::now(), Browser::connect(address));
         let mut buffer = [0; 4096];
-        while stranger.try_send(line, "", "").is_ok()
+        while stranger.try_send(line, "", body).is_ok()
             && stranger.stream.read(&mut buffer).is_ok_and(|count| count > 0)
         {
             assert!(start.elapsed() < LONG, "{line}");
@@ -95,6 +111,37 @@ fn strangers_make_room_for_others_when_places_run_out() {
     assert_eq!(strangers[0].stream.read(&mut [0]).unwrap_or(0), 0, "the one that came first");
     known.send("POST /v1/PING", &bearer(ALL), "");
     assert_eq!(known.answer().status, 200);
+}
+
+/// The attack on a real server: every place is taken by a client that asks for what makes no sense.
+#[test]
+fn parked_connections_do_not_keep_others_out() {
+    const PLACES: usize = 50;
+    let folder = Folder::new();
+    let file = folder.path().join("tokens");
+    let options = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+    options.open(&file).unwrap().write_all(format!("{ALL}\n").as_bytes()).unwrap();
+    let (places, file) = (PLACES.to_string(), file.to_str().unwrap());
+    let arguments = ["--journal", "memory", "--tokens", file, "--log", "error"];
+    let limit = ["--max-http-connections", &places];
+    let server = Process::with(folder.path(), &[&arguments[..], &limit].concat());
+    let lines = ["POST /v1/DANCE", "POST /v1/nothing/x/SHOW", "POST /v1/PING?timeout=x"];
+    let mut parked: Vec<Browser> = (0..PLACES).map(|_| Browser::connect(server.http)).collect();
+    for (stranger, line) in parked.iter_mut().zip(lines.iter().cycle()) {
+        stranger.send(line, "", "");
+        assert_eq!(stranger.answer().status, 401, "{line}");
+    }
+    let start = Instant::now();
+    let mut clients = Vec::new();
+    until("strangers have made room", || {
+        let mut client = Browser::connect(server.http);
+        client.send("POST /v1/locks/a/SHOW", &bearer(ALL), "");
+        let status = client.answer().status;
+        assert!(matches!(status, 404 | 503), "{status}");
+        clients.extend((status == 404).then_some(client));
+        clients.len() == 10
+    });
+    assert!(start.elapsed() < limits::FIRST_REQUEST / 2, "{:?}", start.elapsed());
 }
 
 #[test]

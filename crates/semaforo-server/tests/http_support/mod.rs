@@ -54,7 +54,7 @@ impl Backend for Fake {
             let fence = [("fence", Value::Number(12))];
             wire::write_answer(&mut frame, 200, id, fence, Some(parsed.raw));
             let confirm = parsed.method == "CONFIRM";
-            state.answers.push_back(Answered { ticket, frame, confirm });
+            state.answers.push_back(Answered { ticket, frame, confirm, known: true });
             self.waker.wake();
         }
         state.submitted.push((ticket, request));
@@ -138,7 +138,7 @@ impl Server {
         let mut frame = Vec::new();
         let payload = Some(payload.as_bytes()).filter(|payload| !payload.is_empty());
         wire::write_answer(&mut frame, status, None, [], payload);
-        self.state().answers.push_back(Answered { ticket, frame, confirm });
+        self.state().answers.push_back(Answered { ticket, frame, confirm, known: true });
         self.waker.wake();
     }
 

@@ -324,6 +324,7 @@ const TOKENS: &str = "\
 0123456789abcdef prefix=ci/ rights=use
 fedcba9876543210 prefix=ci/
 00000000000000000 rights=use,create,admin
+1111111111111111 rights=admin
 ";
 
 fn guarded() -> Server {
@@ -335,9 +336,10 @@ fn guarded() -> Server {
 fn without_a_token_nothing_is_allowed() {
     let server = guarded();
     let mut client = server.connect();
-    for request in
-        ["PING /", "ECHO /", "SHOW /", "LIST /", "OPEN /sessions", "AUTH /", "SHUTDOWN /"]
-    {
+    let known = ["PING /", "ECHO /", "SHOW /", "LIST /", "OPEN /sessions", "AUTH /", "SHUTDOWN /"];
+    // A stranger does not learn either what there is.
+    let unknown = ["DANCE /", "SHOW /nowhere", "CREATE /locks/a", "PING / seq=x", "CANCEL /"];
+    for request in known.into_iter().chain(unknown) {
         client.ask(request).is(401);
         client.ask(&format!("{request} token=0123456789abcdee")).is(401);
     }
@@ -346,7 +348,40 @@ fn without_a_token_nothing_is_allowed() {
     client.done("AUTH / token=0123456789abcdef");
     client.done("PING");
     // It is this connection that has said who it is.
-    server.connect().ask("PING").is(401);
+    let mut other = server.connect();
+    other.ask("PING").is(401);
+    other.send_bytes(b"{}");
+    other.answer().is(401);
+    client.send_bytes(b"{}");
+    client.answer().is(400);
+}
+
+#[test]
+fn a_refused_auth_changes_nothing() {
+    let server = guarded();
+    let mut client = server.connect();
+    client.ask("AUTH / token=not-one-of-them-all").is(401);
+    client.ask("PING").is(401);
+    client.done("AUTH / token=0123456789abcdef");
+    client.ask("AUTH / token=not-one-of-them-all").is(401);
+    client.done("ACQUIRE /locks/ci/a");
+    client.ask("ACQUIRE /locks/a").is(403);
+    client.ask("CREATE ci/q").is(403);
+    client.done("AUTH / token=fedcba9876543210");
+    client.done("CREATE ci/q");
+}
+
+#[test]
+fn every_token_may_say_who_it_is() {
+    let server = guarded();
+    let mut client = server.connect();
+    client.done("AUTH / token=1111111111111111");
+    client.ask("PING").is(403);
+    client.ask("ACQUIRE /locks/a").is(403);
+    client.ask("CREATE q").is(403);
+    client.done("RELOAD /");
+    client.done("PING / token=0123456789abcdef");
+    client.ask("PING").is(403);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct Client {
     /// What was appended leaves after so many messages for takers over HTTP: among them is perhaps
     /// its own.
     pub(super) after: u64,
-    /// It has made a request that was allowed: on a server with tokens, one with a token.
+    /// It has made a request: on a server with tokens, one with a token that is known.
     pub(super) known: bool,
     /// Since when the end of a request is missing of which the beginning has come.
     pub(super) unfinished: Option<Instant>,

@@ -14,7 +14,7 @@ use crate::server::access::{Need, Token};
 use crate::server::http::{Submission, Ticket};
 use crate::server::limits::{MAX_ID, MAX_WAITS};
 use crate::server::translate::{Wanted, translate};
-use crate::wire::Request;
+use crate::wire::{Headers, Request, RequestError};
 
 /// Why a request was not performed.
 enum Unperformed {
@@ -35,22 +35,18 @@ impl Desk {
     pub(super) fn handle(&mut self, net: &mut Connections, id: ConnectionId, frame: &[u8]) -> Next {
         let Some(client) = self.client(id) else { return Next::End };
         let waiting = client.waiting.len();
-        let request = match Request::parse(frame) {
-            Ok(request) => request,
-            Err(_) if waiting > 0 => return self.hold(net, id),
-            Err(wrong) => {
-                let answer = Answer::error(Status::Senseless, wrong.to_string());
-                self.respond(net, Caller::Tcp(id), None, &answer);
-                return Next::Go;
-            }
-        };
+        let (request, wrong) = read(frame);
         let name = request.headers.get("id");
         if waiting > 0 && name.is_none() {
             return self.hold(net, id);
         }
         let caller = Caller::Tcp(id);
         let asker = Asker { caller, token: None, peer: None };
-        let answer = match self.perform(net, asker, name, &request) {
+        let outcome = self
+            .identify(net, asker, &request)
+            .map_err(Unperformed::Refused)
+            .and_then(|token| self.perform(net, asker, token, name, &request, wrong));
+        let answer = match outcome {
             Ok(Some(answer)) | Err(Unperformed::Refused(answer)) => answer,
             Ok(None) => {
                 self.deliver(net);
@@ -76,18 +72,21 @@ impl Desk {
         submission: &Submission,
     ) -> Next {
         let caller = Caller::Http(ticket);
-        let request = match Request::parse(&submission.frame) {
-            Ok(request) => request,
-            Err(wrong) => {
-                let answer = Answer::error(Status::Senseless, wrong.to_string());
-                self.respond(net, caller, None, &answer);
-                return Next::Go;
-            }
-        };
+        let (request, wrong) = read(&submission.frame);
         let name = request.headers.get("id");
         let token = submission.token.as_deref();
         let asker = Asker { caller, token, peer: Some(submission.peer) };
-        let outcome = self.perform(net, asker, name, &request);
+        let token = match self.identify(net, asker, &request) {
+            Ok(token) => token,
+            Err(answer) => {
+                self.respond(net, caller, name, &answer);
+                return Next::Go;
+            }
+        };
+        if let Some(http) = &mut self.http {
+            http.identified(ticket);
+        }
+        let outcome = self.perform(net, asker, token, name, &request, wrong);
         let taken = matches!(&outcome, Ok(Some(Answer { content: Content::Fragile(_), .. })));
         self.deliver_with(net, usize::from(taken));
         match outcome {
@@ -117,15 +116,21 @@ impl Desk {
         }
     }
 
-    /// Does what a request wants. The answer, if there is one already.
+    /// Does what a request wants that was made with this token, unless it is wrong as it is. The
+    /// answer, if there is one already.
     fn perform(
         &mut self,
         net: &mut Connections,
         asker: Asker<'_>,
+        token: Option<Arc<Token>>,
         name: Option<&str>,
         request: &Request<'_>,
+        wrong: Option<RequestError>,
     ) -> Result<Option<Answer>, Unperformed> {
         let caller = asker.caller;
+        if let Some(wrong) = wrong {
+            return Err(Answer::error(Status::Senseless, wrong.to_string()).into());
+        }
         if name.is_some_and(|name| name.len() > MAX_ID) {
             let reason = format!("header id has more than {MAX_ID} bytes");
             return Err(Answer::error(Status::Senseless, reason).into());
@@ -134,20 +139,22 @@ impl Desk {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
         let wanted = translate(request, draw)?;
-        let token = match self.authorize(asker, request, &wanted) {
-            Ok(token) => token,
-            Err((status, reason)) => {
-                let who = self.name_of(asker, request);
-                self.audit(net, asker, &who, request, status, &reason);
-                return Err(Answer::error(status, reason).into());
-            }
-        };
+        if let Some(reason) = refusal(asker, token.as_deref(), request, &wanted) {
+            return Err(self.refuse(net, asker, request, Status::Forbidden, reason).into());
+        }
         let command = match wanted {
             Wanted::Echo => {
                 self.respond_with(net, caller, name, request.raw);
                 return Ok(None);
             }
-            Wanted::Authenticate => return Ok(Some(Answer::done())),
+            Wanted::Authenticate => {
+                if let Caller::Tcp(id) = caller
+                    && let Some(client) = self.client(id)
+                {
+                    client.token = token;
+                }
+                return Ok(Some(Answer::done()));
+            }
             Wanted::Shutdown => {
                 let who = self.name_of(asker, request);
                 self.audit(net, asker, &who, request, Status::Done, "");
@@ -275,59 +282,89 @@ impl Desk {
         }
     }
 
-    /// Whether that is allowed, and by which token; if not, the status and the reason of the
-    /// answer.
-    fn authorize(
+    /// The token that a request is made with, its own or its connection's; none if the server has
+    /// none. Asked before anything else is: without a token a client learns nothing, and stays
+    /// unknown.
+    fn identify(
         &mut self,
+        net: &Connections,
         asker: Asker<'_>,
         request: &Request<'_>,
-        wanted: &Wanted<'_>,
-    ) -> Result<Option<Arc<Token>>, (Status, String)> {
-        let need = need(wanted);
-        let Some(tokens) = &self.tokens else {
-            if matches!(asker.caller, Caller::Http(_)) && need == Need::Administer {
-                let method = &request.method;
-                let reason = format!("{method} over HTTP needs a token, and this server has none");
-                return Err((Status::Forbidden, reason));
-            }
-            return Ok(None);
-        };
-        let unauthorized = |reason: &str| (Status::Unauthorized, reason.to_owned());
-        let said = match asker.said(request) {
-            None => None,
-            Some(token) => {
-                let found = tokens.find(token);
-                Some(found.ok_or_else(|| unauthorized("this token is not known"))?)
-            }
-        };
+    ) -> Result<Option<Arc<Token>>, Answer> {
+        let Some(tokens) = &self.tokens else { return Ok(None) };
         let client = match asker.caller {
             Caller::Tcp(id) => self.clients.get_mut(id.index()).and_then(Option::as_mut),
             Caller::Http(_) => None,
         };
-        let known = client.as_ref().and_then(|client| client.token.as_ref());
-        let Some(token) = said.or(known).cloned() else {
-            let reason = "a token is needed: AUTH with header token, or the header in each request";
-            return Err(unauthorized(reason));
+        let (found, reason) = match asker.said(request) {
+            Some(token) => (tokens.find(token), "this token is not known"),
+            None => (
+                client.as_ref().and_then(|client| client.token.as_ref()),
+                "a token is needed: AUTH with header token, or the header in each request",
+            ),
         };
-        let operation = match wanted {
-            Wanted::Command(command) => &command.operation,
-            _ => &Operation::Ping,
+        let Some(token) = found.cloned() else {
+            let reason = reason.to_owned();
+            return Err(self.refuse(net, asker, request, Status::Unauthorized, reason));
         };
-        if let Some(reason) = token.rights().refusal(need, operation) {
-            return Err((Status::Forbidden, reason));
-        }
         if let Some(client) = client {
             client.known = true;
-            if matches!(wanted, Wanted::Authenticate) {
-                client.token = Some(Arc::clone(&token));
-            }
         }
         Ok(Some(token))
     }
+
+    /// Writes down a refusal. The answer.
+    fn refuse(
+        &self,
+        net: &Connections,
+        asker: Asker<'_>,
+        request: &Request<'_>,
+        status: Status,
+        reason: String,
+    ) -> Answer {
+        let who = self.name_of(asker, request);
+        self.audit(net, asker, &who, request, status, &reason);
+        Answer::error(status, reason)
+    }
 }
 
-fn need(wanted: &Wanted<'_>) -> Need {
-    match wanted {
+/// A request; one that makes no sense is as good as empty, and this is what is wrong with it.
+fn read(frame: &[u8]) -> (Request<'_>, Option<RequestError>) {
+    match Request::parse(frame) {
+        Ok(request) => (request, None),
+        Err(wrong) => {
+            let (method, path) = ("a request that is none".into(), "".into());
+            let headers = Headers::new();
+            (Request { raw: frame, method, path, headers, payload: None }, Some(wrong))
+        }
+    }
+}
+
+/// Why a request is not allowed, if it is not.
+fn refusal(
+    asker: Asker<'_>,
+    token: Option<&Token>,
+    request: &Request<'_>,
+    wanted: &Wanted<'_>,
+) -> Option<String> {
+    let need = need(wanted)?;
+    let Some(token) = token else {
+        let is_refused = matches!(asker.caller, Caller::Http(_)) && need == Need::Administer;
+        let method = &request.method;
+        return is_refused
+            .then(|| format!("{method} over HTTP needs a token, and this server has none"));
+    };
+    let operation = match wanted {
+        Wanted::Command(command) => &command.operation,
+        _ => &Operation::Ping,
+    };
+    token.rights().refusal(need, operation)
+}
+
+/// The right that a request needs; to say who one is needs none.
+fn need(wanted: &Wanted<'_>) -> Option<Need> {
+    Some(match wanted {
+        Wanted::Authenticate => return None,
         Wanted::Shutdown | Wanted::Reload => Need::Administer,
         Wanted::Command(command) => match command.operation {
             Operation::Object {
@@ -337,7 +374,7 @@ fn need(wanted: &Wanted<'_>) -> Need {
             _ => Need::Use,
         },
         _ => Need::Use,
-    }
+    })
 }
 
 /// Whether it leaves something with its session.

@@ -86,6 +86,9 @@ pub struct Answered {
     pub frame: Vec<u8>,
     /// Whether to say, with [`Backend::settled`], what became of it.
     pub confirm: bool,
+    /// Whether the request was made with a token that is known, or none is needed: its client is
+    /// no stranger any more.
+    pub known: bool,
 }
 
 /// There is no room for another request at the moment.

@@ -48,7 +48,7 @@ struct Client {
     opened: Instant,
     /// Since when it is in this phase.
     since: Instant,
-    /// A request of its was allowed, with a token if the server wants tokens.
+    /// A request of its was made with a token, if the server wants tokens.
     is_known: bool,
     /// The token that it is known by, if that was in the head of a request.
     token: Option<String>,
@@ -314,6 +314,10 @@ impl<B: Backend> Http<B> {
             }
             return;
         };
+        if let Some(client) = self.client(id) {
+            // An object may have its token within.
+            client.is_known |= answered.known;
+        }
         if answered.frame.is_empty() {
             return net.finish(id);
         }
@@ -327,10 +331,6 @@ impl<B: Backend> Http<B> {
         let keep_alive = waiting.keep_alive && self.stopping.is_none();
         match wire::Answer::parse(answered.frame.trim_ascii()) {
             Ok(answer) => {
-                // An object may have its token within.
-                if let Some(client) = self.client(id).filter(|_| answer.status != 401) {
-                    client.is_known = true;
-                }
                 let headers: Vec<_> = answer.headers.iter().collect();
                 let (status, headers, body) = match (waiting.is_object, answer.status) {
                     (true, 204) => (200, Vec::new(), answered.frame.as_slice()),
