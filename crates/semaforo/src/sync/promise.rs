@@ -33,11 +33,15 @@ use crate::wait::wake::{first, resume};
 /// other.cancel();
 /// assert_eq!(other.get().wait(), Err(PromiseError::Cancelled));
 /// ```
+///
+/// A concurrent dictionary of promises has values that are made once and can be awaited: the example
+/// `concurrent_collections`.
 #[doc(alias = "TaskCompletionSource")]
 #[doc(alias = "CompletableFuture")]
 #[doc(alias = "oneshot")]
 #[doc(alias = "OnceCell")]
 #[doc(alias = "std::promise")]
+#[doc(alias = "ConcurrentDictionary")]
 #[doc(alias = "Future")]
 pub struct Promise<T, E = Box<dyn Error + Send + Sync>> {
     synchronizer: Synchronizer<Gate>,

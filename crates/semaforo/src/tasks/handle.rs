@@ -74,6 +74,7 @@ impl<T> Handle<T> {
     #[doc(alias = "Task.Wait")]
     #[doc(alias = "Task.Result")]
     #[doc(alias = "Future.get")]
+    #[doc(alias = "TryExecuteTaskInline")]
     pub fn wait(self) -> Result<T, JoinError> {
         self.joiner.wait()
     }

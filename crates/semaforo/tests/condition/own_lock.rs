@@ -80,7 +80,7 @@ fn waiting_gives_it_away_and_a_signal_brings_it_back() {
         drop(held);
         waiters.into_iter().for_each(Waiter::join);
         assert!(!is_taken(lock));
-        // Four times asked for, and three times again after a wait, and twice to signal.
+        // Three times asked for, and three times again after a wait, and twice to signal.
         assert_eq!(lock.state() / 2, 8);
     });
 }

@@ -23,6 +23,14 @@ fn a_new_lock_has_no_owner() {
 }
 
 #[test]
+fn a_lock_is_made_of_its_value() {
+    let lock = ReentrantLock::from(String::from("a"));
+    assert_eq!((lock.lock().wait().unwrap().as_str(), lock.holds()), ("a", 1));
+    assert_eq!(lock.into_inner(), "a");
+    assert_eq!(*ReentrantLock::<u32>::default().lock().wait().unwrap(), 0);
+}
+
+#[test]
 fn the_owner_comes_again_at_once_whoever_waits() {
     in_every_arrangement(|arrangement| {
         let lock = leaked(ReentrantLock::new(Cell::new(0)));

@@ -28,6 +28,8 @@ fn a_new_lock_is_free() {
     assert_eq!(lock.available(), (1 << 20) - 1);
     assert!(format!("{lock:?}").contains("readers: 0"));
     assert_eq!(ReentrantRwLock::from(7).into_inner(), 7);
+    let lock = ReentrantRwLock::<String>::default();
+    assert_eq!((lock.read().wait().unwrap().as_str(), lock.writes()), ("", 0));
 }
 
 ///

@@ -29,6 +29,15 @@ fn readers_enter_together() {
     });
 }
 
+#[test]
+fn a_lock_is_made_of_its_value() {
+    let lock = RwLock::from(String::from("a"));
+    lock.write().wait().push('b');
+    assert_eq!(lock.into_inner(), "ab");
+    let lock = RwLock::<Vec<u32>>::default();
+    assert_eq!((lock.readers(), lock.has_writer(), lock.read().wait().len()), (0, false, 0));
+}
+
 ///
 #[test]
 fn a_writer_keeps_everyone_out_and_a_reader_keeps_writers_out() {

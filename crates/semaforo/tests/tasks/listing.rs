@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{Door, SHORT, eventually, hold, in_both_modes, pool, watched};
-use semaforo::tasks::{Mode, Pool, Scheduler, Shutdown, yield_now};
+use semaforo::CancelSource;
+use semaforo::tasks::{Limited, Mode, Pool, Scheduler, Shutdown, Spawn, yield_now};
 
 #[test]
 fn what_is_queued_is_listed_by_level_and_age() {
@@ -35,6 +36,63 @@ fn what_is_queued_is_listed_by_level_and_age() {
         drop(held);
         pool.shutdown(Shutdown::Drain).wait();
         assert_eq!(pool.scheduled(), []);
+    });
+}
+
+/// However a task is started; one without a label has none.
+#[test]
+fn labels_are_listed_whatever_was_started() {
+    in_both_modes(|mode| {
+        let pool = pool(mode, 1);
+        let held = hold(&pool);
+        let closure = pool.at(1).label("a closure").spawn(|| ());
+        let future = pool.at(2).label("a future").spawn_future(async {});
+        pool.at(3).label(String::from("without a handle")).execute(|| ());
+        pool.at(4).execute(|| ());
+        let stop = CancelSource::new();
+        let token = pool.at(5).label("with a token").cancel_on(&stop.token()).spawn(|| ());
+        let labels = || pool.scheduled().into_iter().map(|task| task.label).collect::<Vec<_>>();
+        let expected = [
+            Some("a closure"),
+            Some("a future"),
+            Some("without a handle"),
+            None,
+            Some("with a token"),
+        ];
+        assert_eq!(labels(), expected.map(|label| label.map(String::from)));
+        closure.cancel();
+        stop.cancel();
+        assert_eq!(labels().len(), 3, "{:?}", labels());
+        drop(held);
+        future.wait().unwrap();
+        assert!(token.wait().is_err());
+    });
+}
+
+/// What waits for its turn under a limit has its labels there; what was passed on is the pool's.
+#[test]
+fn a_limited_scheduler_lists_labels_of_what_waits_there() {
+    watched(|| {
+        let pool = pool(Mode::Strict, 1);
+        let limited = Limited::new(pool.clone(), 1);
+        let held = hold(&pool);
+        let tasks = ["one", "two"].map(|label| limited.at(6).label(label).spawn(|| ()));
+        let future = limited.at(2).label("a future").spawn_future(async {});
+        limited.at(9).label("without a handle").execute(|| ());
+        limited.execute(|| ());
+        let listed: Vec<_> =
+            limited.scheduled().into_iter().map(|task| (task.level, task.label)).collect();
+        let named = |level, label: &str| (level, Some(label.to_owned()));
+        let expected = [
+            named(2, "a future"),
+            (5, None),
+            named(6, "one"),
+            named(6, "two"),
+            named(9, "without a handle"),
+        ];
+        assert_eq!(listed, expected);
+        drop(held);
+        tasks.into_iter().chain([future]).for_each(|task| task.wait().unwrap());
     });
 }
 

@@ -45,21 +45,39 @@ impl Keeping {
 fn a_runnable_says_what_it_is() {
     let keeping = Keeping::default();
     let plain = keeping.spawn(|| 1);
-    let other = Spawner::on(&keeping).at(70).fair().long_running().spawn_future(async { 2 });
+    let other = Spawner::on(&keeping).at(70).fair().long_running().label("the other");
+    let other = other.spawn_future(async { 2 });
     let ids: Vec<_> = keeping.scheduled().iter().map(|task| (task.id, task.level)).collect();
     assert_eq!(ids, [(plain.id(), 3), (other.id(), 70)]);
     let runnable = keeping.next().unwrap();
     assert_eq!((runnable.id(), runnable.level()), (plain.id(), 3));
     assert!(!runnable.is_fair() && !runnable.is_long_running() && !runnable.is_cancelled());
+    assert_eq!(runnable.label(), None);
     runnable.run();
     assert_eq!(plain.wait().unwrap(), 1);
     let runnable = keeping.next().unwrap();
     assert!(runnable.is_fair() && runnable.is_long_running());
+    assert_eq!(runnable.label(), Some("the other"));
+    assert_eq!(Scheduled::of(&runnable).unwrap().label.as_deref(), Some("the other"));
     assert!(format!("{runnable:?}").contains("70"));
     other.cancel();
     assert!(runnable.is_cancelled() && Scheduled::of(&runnable).is_none());
     runnable.run();
     assert!(matches!(other.wait(), Err(JoinError::Cancelled)));
+}
+
+#[test]
+fn a_runnable_has_the_label_of_what_was_started() {
+    let keeping = Keeping::default();
+    let start = || keeping.at(3).label("number three");
+    let (closure, future) = (start().spawn(|| 1), start().spawn_future(async { 2 }));
+    start().execute(|| ());
+    for _ in 0..3 {
+        let runnable = keeping.next().unwrap();
+        assert_eq!(runnable.label(), Some("number three"));
+        runnable.run();
+    }
+    assert_eq!((closure.wait().unwrap(), future.wait().unwrap()), (1, 2));
 }
 
 #[test]

@@ -20,6 +20,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert!((1_u64..).chunked_parallel().any(|n| n % 1234 == 0));
     /// ```
+    #[doc(alias = "Any")]
     pub fn any<F: Fn(P::Item) -> bool + Sync>(self, predicate: F) -> L::Output<bool> {
         self.execute(|context, source| {
             Ok(found(context, &source, |item| predicate(item).then_some(()))?.is_some())
@@ -33,6 +34,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert!((0..100).as_parallel().map(|n| n * 2).all(|n| n % 2 == 0));
     /// ```
+    #[doc(alias = "All")]
     pub fn all<F: Fn(P::Item) -> bool + Sync>(self, predicate: F) -> L::Output<bool> {
         self.execute(|context, source| {
             Ok(found(context, &source, |item| (!predicate(item)).then_some(()))?.is_none())
@@ -61,6 +63,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..1000).as_parallel().find(|n| n % 7 == 0), Some(7));
     /// ```
+    #[doc(alias = "First")]
     #[doc(alias = "FirstOrDefault")]
     #[doc(alias = "Single")]
     #[doc(alias = "SingleOrDefault")]
@@ -77,6 +80,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     ///
     /// assert_eq!((1..1000).as_parallel().filter(|n| n % 7 == 0).first(), Some(7));
     /// ```
+    #[doc(alias = "First")]
     #[doc(alias = "FirstOrDefault")]
     pub fn first(self) -> L::Output<Option<P::Item>> {
         self.execute(|context, source| found(context, &source, Some))
