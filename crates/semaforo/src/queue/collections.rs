@@ -55,6 +55,13 @@ macro_rules! collections {
         }
 
         /// Puts these items, each as soon as there is room, until the queue is closed.
+        impl<T> Extend<T> for $queue<T> {
+            fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+                self.extend_from(items);
+            }
+        }
+
+        /// Puts these items, each as soon as there is room, until the queue is closed.
         impl<T> Extend<T> for &$queue<T> {
             fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
                 self.extend_from(items);

@@ -16,6 +16,28 @@ use semaforo::{
     TryTakeError, WaitError,
 };
 
+/// An owned queue is extended as other collections are, by whatever takes one; a shared one by reference.
+#[test]
+fn queues_are_extended_as_collections_are() {
+    fn fill<C: Default + Extend<u32>>() -> C {
+        let mut all = C::default();
+        all.extend([1, 2]);
+        all.extend(vec![3]);
+        all
+    }
+    assert_eq!(fill::<BlockingQueue<u32>>().drain(), fill::<Vec<u32>>());
+    let queue = fill::<TransferQueue<u32>>();
+    (&queue).extend([4]);
+    assert_eq!(std::iter::from_fn(|| queue.try_take().ok()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    let (even, odd): (BlockingQueue<u32>, BlockingQueue<u32>) =
+        (0..6).partition(|number| number % 2 == 0);
+    assert_eq!((even.drain(), odd.drain()), (vec![0, 2, 4], vec![1, 3, 5]));
+    let mut closed = BlockingQueue::from([1]);
+    closed.close();
+    closed.extend([2]);
+    assert_eq!(closed.drain(), [1]);
+}
+
 #[test]
 fn a_loop_takes_item_after_item() {
     let queue = BlockingQueue::from([1, 2, 3]);
