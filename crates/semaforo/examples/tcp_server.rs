@@ -242,6 +242,13 @@ mod tests {
         assert!(day.most_connections <= 3, "{}", day.most_connections);
     }
 
+    /// With one permit it is a server of the simplest kind, which accepts when it has served.
+    #[tokio::test]
+    async fn one_permit_serves_one_after_another() {
+        let day = day(4, 1, Duration::from_millis(2)).await.unwrap();
+        assert_eq!((day.answers.len(), day.most_connections), (4, 1));
+    }
+
     #[tokio::test]
     async fn a_stop_lets_those_who_are_connected_finish_and_nobody_else_in() {
         let day = day(1, 3, Duration::from_millis(2)).await.unwrap();

@@ -1,6 +1,8 @@
 //! The documents agree with the tree: what they name exists, what they count is so many, and what
 //! they list is complete.
 
+mod inventory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -138,6 +140,8 @@ struct Row {
     text: String,
     number: String,
     kind: String,
+    /// What it is in the text.
+    said: String,
     here: String,
     differs: String,
     shown: String,
@@ -162,13 +166,14 @@ fn rows(guide: &str) -> Vec<Row> {
                 && cell[1..].chars().all(|c| c.is_ascii_digit())
         };
         if line.starts_with('|') && cells.first().is_some_and(numbered) {
-            let [number, kind, _, here, differs, shown] = &cells[..] else {
+            let [number, kind, said, here, differs, shown] = &cells[..] else {
                 panic!("a row has six cells: {line}")
             };
             rows.push(Row {
                 text: text.clone(),
                 number: number.clone(),
                 kind: kind.clone(),
+                said: said.clone(),
                 here: here.clone(),
                 differs: differs.clone(),
                 shown: shown.clone(),
