@@ -226,8 +226,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
         };
         let mut deadline = due.instant();
         let waits = ThreadWaits::begin(operation);
-        let record = if bounds.is_none() { operation.awaits() } else { None };
-        let mut watch = Watch::begin(record, at);
+        let ends = bounds.is_some_and(|bounds| bounds.needs_registration(due));
+        let mut watch = Watch::begin(operation.awaits().filter(|_| !ends), at);
         while !standing::is_final(standing) {
             standing = parker::block(&seat.waiter, watch.until().or(deadline));
             if standing == standing::RETRY {

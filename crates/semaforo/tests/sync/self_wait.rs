@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 
 use crate::support::{LIMIT, SHORT, eventually, leaked};
@@ -69,6 +69,12 @@ fn wait_for_themselves() {
         expect("Mutex", locked);
         drop(lock.lock().wait());
     });
+    begin("unlimited", || {
+        let lock = leaked(Arc::new(Mutex::new(0)));
+        let (_guard, locked) = (lock.try_lock_owned(), line!());
+        expect("Mutex", locked);
+        drop(lock.lock_owned().timeout(None).wait());
+    });
     begin("entered", || {
         let monitor = leaked(Monitor::new(0));
         let (_inside, locked) = (monitor.enter().wait(), line!());
@@ -113,8 +119,8 @@ fn a_thread_that_waits_for_itself_is_told_both_places() {
     }
     let (_child, lines) = said_alone();
     let (mut expected, mut told) = (Vec::new(), Vec::new());
-    while told.len() < 7 {
-        let line = lines.recv_timeout(LIMIT).expect("seven threads are told");
+    while told.len() < 8 {
+        let line = lines.recv_timeout(LIMIT).expect("eight threads are told");
         if let Some(line) = line.strip_prefix("expect ") {
             let line: Vec<_> = line.split(' ').map(str::to_owned).collect();
             expected.push(line);
@@ -123,6 +129,7 @@ fn a_thread_that_waits_for_itself_is_told_both_places() {
         }
     }
     let file = file!();
+    assert_eq!(expected.len(), 8);
     for expected in expected {
         let [thread, kind, waits, locked] = &expected[..] else { panic!("{expected:?}") };
         let begins = format!("semaforo: thread '{thread}' waits at {file}:{waits}:");
