@@ -54,6 +54,8 @@ pub struct Connections {
     pub(super) listeners: Vec<Listener>,
     pub(super) signals: Vec<Signal>,
     pub(super) slab: Slab<Connection>,
+    /// How many of them are closed, and only listened to for a moment.
+    pub(super) lingering: usize,
     pub(super) last_serial: u32,
     pub(super) deadlines: Deadlines,
     pub(super) buffers: Buffers,
@@ -96,6 +98,7 @@ impl Connections {
             listeners: Vec::new(),
             signals: Vec::new(),
             slab: Slab::new(),
+            lingering: 0,
             last_serial: 0,
             deadlines: Deadlines::default(),
             buffers: Buffers::default(),
@@ -298,6 +301,13 @@ impl Connections {
             .map(|(index, connection)| connection.id(index))
     }
 
+    /// How many are open now.
+    pub fn open_count(&self) -> usize {
+        let count = self.slab.len() - self.lingering;
+        debug_assert_eq!(count, self.open().count());
+        count
+    }
+
     pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
         self.slab.get(id.index()).filter(|connection| {
             connection.serial == id.serial && connection.phase != Phase::Lingering
@@ -323,7 +333,9 @@ impl Connections {
     /// Lets go of a connection.
     pub(super) fn close(&mut self, index: usize, reason: Reason) {
         let Some(mut connection) = self.slab.try_remove(index) else { return };
-        if connection.phase != Phase::Lingering {
+        if connection.phase == Phase::Lingering {
+            self.lingering -= 1;
+        } else {
             let closed = Closed { accepted: connection.accepted(), reason };
             self.notices.push_back(Notice::Closed(connection.id(index), closed));
         }

@@ -137,6 +137,7 @@ impl Connections {
         let closed = Closed { accepted: connection.accepted(), reason: Reason::Finished };
         self.notices.push_back(Notice::Closed(id, closed));
         connection.phase = Phase::Lingering;
+        self.lingering += 1;
         connection.drop_input(&mut self.buffers);
         connection.timer.service = None;
         connection.timer.layer = Some(self.now + limits::LINGER);

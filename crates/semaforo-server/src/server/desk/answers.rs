@@ -239,7 +239,7 @@ impl Desk {
         json.object(|json| {
             json.text("server", "semaforo");
             json.text("version", env!("CARGO_PKG_VERSION"));
-            json.number("connections", net.open().count() as u64);
+            json.number("connections", net.open_count() as u64);
             json.number("max_connections", net.limits().connections as u64);
             json.number("sessions", census.sessions as u64);
             json.number("objects", census.objects.iter().sum::<usize>() as u64);
