@@ -7,7 +7,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -140,6 +140,12 @@ fn crowd(client: &mut Client, address: SocketAddr, wait: &str, count: usize) -> 
     stream
 }
 
+/// So many requests are answered, none of them 200, and the connection is closed.
+fn assert_told(mut stream: TcpStream, count: usize) {
+    assert_eq!(tally(stream.try_clone().unwrap(), count), Tally { done: 0, others: count });
+    assert_eq!(stream.read(&mut [0; 64]).unwrap(), 0, "and nothing more");
+}
+
 fn all(count: usize) -> Tally {
     Tally { done: count, others: 0 }
 }
@@ -243,13 +249,23 @@ fn no_request_keeps_others_waiting() {
         "ARRIVE /barriers/start parties=1000000",
     ] {
         client.done("CREATE /queues/empty");
-        for how in ["half closed", "cut"] {
-            let crowd = crowd(&mut client, address, wait, waits);
+        for how in ["half closed", "closed by the server", "cut"] {
+            let mut crowd = crowd(&mut client, address, wait, waits);
             under(address, &format!("{wait}, {how}"), || {
-                if how == "cut" {
-                    sockopt::set_socket_linger(&crowd, Some(Duration::ZERO)).unwrap();
+                match how {
+                    "cut" => {
+                        sockopt::set_socket_linger(&crowd, Some(Duration::ZERO)).unwrap();
+                        drop(crowd);
+                    }
+                    "half closed" => {
+                        crowd.shutdown(Shutdown::Write).unwrap();
+                        assert_told(crowd, waits);
+                    }
+                    _ => {
+                        crowd.write_all(b"no request").unwrap();
+                        assert_told(crowd, waits + 1);
+                    }
                 }
-                drop(crowd);
                 client.until_shown("/", "waiting", waits as u64);
             });
             client.done("RESET /barriers/start");

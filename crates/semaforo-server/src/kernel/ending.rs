@@ -9,7 +9,7 @@ use super::gate::Give;
 use super::session::Portion;
 use super::state::Body;
 use super::waits::{Ask, Wait};
-use super::{Asker, Kernel, Output, Reply, SMALL, WaitKey};
+use super::{Asker, Kernel, Output, Reply, WaitKey};
 
 impl Kernel {
     /// Ends a waiting request as if its time were up. Whether there was one.
@@ -31,8 +31,8 @@ impl Kernel {
     ) {
         let let_through = || self.was_let_through(key).then(Answer::done);
         if let Some(last) = self.last_word(key).or_else(let_through) {
-            // It may be kept. If there is no space for that, it is told when there is.
-            if out.has_space(SMALL) {
+            // Otherwise it is told when there is space.
+            if self.can_be_told(key, out) {
                 self.complete(key, last, out);
             }
             return;

@@ -220,8 +220,7 @@ impl Kernel {
         while !out.has_moved_enough() {
             out.moved += 1;
             if let Some(key) = self.state.object(place).and_then(Object::any_wait) {
-                // What was let through may be kept.
-                if out.is_full() || !out.has_space(SMALL) {
+                if out.is_full() || !self.can_be_told(key, out) {
                     return false;
                 }
                 let answer = self.last_word(key).unwrap_or_else(|| Answer::plain(Status::NotFound));
@@ -235,6 +234,12 @@ impl Kernel {
             }
         }
         false
+    }
+
+    /// Whether a request that was let through can be told now: if its answer is kept the journal needs space for that.
+    pub(super) fn can_be_told(&self, key: u32, out: &Output) -> bool {
+        let is_kept = self.waits.get(key).is_some_and(|wait| wait.retry.is_some());
+        !is_kept || out.has_space(SMALL)
     }
 
     /// The answer to a request that waits at an object that is gone: the barrier may have tripped, the request may have

@@ -25,10 +25,10 @@ const LAST_RESERVE: usize = 64 << 10;
 /// batch is never so large that the journal has no place for it.
 const EARLY: usize = 4 << 20;
 
-/// So much may happen to those who wait because of one command.
+/// So much may happen to those who wait because of one command: 4096 may be let through, if they get no messages.
 const OTHERS: usize = 1 << 20;
 
-/// So many holds and messages of a session that ends are given back at once: that takes some milliseconds.
+/// So many holds, messages and waiting requests of what ends are given back at once: that takes some milliseconds.
 const PORTION: usize = 4096;
 
 /// When there is no space for those who wait, it is looked for again after this time.
