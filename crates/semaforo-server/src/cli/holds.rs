@@ -136,6 +136,12 @@ impl Acquire {
             Ok(acquired) => acquired,
             Err(error) => return context.settle(client, Err(error), Some(&interrupt)),
         };
+        if reply.header("fence").is_none() {
+            // Permits of an open semaphore: nothing is held, and no session is left behind.
+            let told = context.output.answer(&reply);
+            let _ = client.close().wait();
+            return told;
+        }
         let told = match file {
             Some(file) => file.write(session.id()).and_then(|()| context.output.answer(&reply)),
             None => {

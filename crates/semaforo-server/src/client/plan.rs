@@ -49,6 +49,8 @@ pub(super) enum Undo {
     Nothing,
     /// `RELEASE` with the fence.
     Release,
+    /// `RELEASE` of so many permits, which an open semaphore has granted without a fence.
+    Add(u32),
     /// `RETURN` with the message.
     Return,
 }
@@ -60,6 +62,11 @@ impl Undo {
             Self::Nothing => return None,
             Self::Release => {
                 Plan::new("RELEASE", path, mode).header("fence", reply.header("fence")?)
+            }
+            Self::Add(permits) => {
+                // To add twice is not the same as once: with a number, or not again.
+                let mode = if mode == Mode::Again { Mode::Safe } else { Mode::Once };
+                Plan::new("RELEASE", path, mode).header("permits", permits)
             }
             Self::Return => Plan::new("RETURN", path, mode)
                 .settles(reply.header("message")?, reply.header("deliveries")?),
@@ -151,6 +158,19 @@ impl Plan {
     pub(super) fn settles(mut self, message: impl ToString, deliveries: impl ToString) -> Self {
         self.is_numbered = true;
         self.header("message", message).header("deliveries", deliveries)
+    }
+
+    /// What gives back that which this answer grants: a hold has a fence, and permits of an open
+    /// semaphore have none.
+    pub(super) fn undo_of(&self, reply: &Reply) -> Undo {
+        match self.undo {
+            Undo::Release if reply.header("fence").is_none() => {
+                let permits = self.get("permits").map_or(Ok(1), str::parse);
+                let is_open = self.path.starts_with("/semaphores/");
+                permits.ok().filter(|_| is_open).map_or(Undo::Nothing, Undo::Add)
+            }
+            undo => undo,
+        }
     }
 
     /// Appends the request.

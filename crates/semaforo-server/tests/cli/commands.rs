@@ -140,6 +140,61 @@ fn semaphores() {
 }
 
 #[test]
+fn open_semaphores() {
+    let server = Server::start();
+    let create = ["semaphore", "create", "s", "--permits", "3", "--open", "--initial", "0"];
+    assert_eq!(server.print(&create), "created=true\n");
+    assert_eq!(server.print(&create), "created=false\n");
+    let acquire = ["semaphore", "acquire", "s"];
+    assert_eq!(server.semaforo(&[&acquire[..], &["--timeout", "0s"]].concat()).code(), 124);
+    let waiting = server.start_program(&acquire);
+    server.wait_for_waiting("semaphore", "s", 1);
+    assert_eq!(server.print(&["semaphore", "add", "s", "--units", "2"]), "");
+    let ended = waiting.wait();
+    assert_eq!((ended.code(), &*ended.stdout), (0, ""), "{}", ended.stderr);
+    assert_eq!(server.state("semaphore", "s", "available").unwrap(), 1);
+    let full = server.json(&["semaphore", "add", "s", "--units", "3"]);
+    assert_eq!(full["status"], 409);
+
+    // Neither a session nor its file is left behind, since nothing is held.
+    let file = server.directory.path().join("session");
+    server.print(&[&acquire[..], &["--session-file", file.to_str().unwrap()]].concat());
+    assert!(!file.exists());
+    assert_eq!(server.state("semaphore", "s", "available").unwrap(), 0);
+    server.print(&["semaphore", "add", "s"]);
+    let ended = server.semaforo(&["run", "--semaphore", "s", "--", "true"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.stderr.contains("it is open"), "{}", ended.stderr);
+    assert_eq!(server.state("semaphore", "s", "available").unwrap(), 1);
+    let shown = server.print(&["semaphore", "show", "s"]);
+    assert!(shown.contains("open: true"), "{shown}");
+    let wrong = ["semaphore", "create", "t", "--permits", "3", "--initial", "0"];
+    assert_eq!(server.semaforo(&wrong).code(), 64);
+    let above = [&create[..5], &["--open", "--initial", "4"]].concat();
+    assert_eq!(server.semaforo(&above).code(), 1);
+}
+
+#[test]
+fn semaphores_change_their_size() {
+    let server = Server::start();
+    server.print(&["semaphore", "create", "s", "--permits", "1"]);
+    let resize =
+        |permits| server.semaforo(&["semaphore", "resize", "s", "--permits", permits]).code();
+    assert_eq!(resize("0"), 1);
+    let (session, _) = session_and_fence(&server.print(&["semaphore", "acquire", "s"]));
+    let waiting = server.start_program(&["semaphore", "acquire", "s"]);
+    server.wait_for_waiting("semaphore", "s", 1);
+    assert_eq!(resize("2"), 0);
+    assert_eq!(waiting.wait().code(), 0);
+    assert_eq!(resize("1"), 0);
+    server.print(&["semaphore", "release", "s", "--session", &session]);
+    assert_eq!(server.state("semaphore", "s", "available").unwrap(), 0);
+    assert_eq!(server.semaforo(&["semaphore", "resize", "none", "--permits", "1"]).code(), 1);
+    assert_eq!(server.semaforo(&["semaphore", "resize", "s"]).code(), 64);
+    assert_eq!(server.semaforo(&["semaphore", "add", "s"]).code(), 1, "it is not open");
+}
+
+#[test]
 fn latches() {
     let server = Server::start();
     server.print(&["latch", "create", "ready", "--count", "3"]);

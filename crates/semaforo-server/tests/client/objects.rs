@@ -140,6 +140,77 @@ fn semaphores() {
 }
 
 #[test]
+fn open_semaphores() {
+    let server = Running::start();
+    let (client, other) = (server.client(), server.client());
+    let items = client.semaphore("items");
+    assert!(items.create_open(0, 3).wait().unwrap());
+    assert!(!other.semaphore("items").create_open(0, 3).wait().unwrap());
+    assert!(matches!(items.create_open(1, 3).wait(), Err(Error::Conflict(_))));
+    assert!(matches!(items.create(3).wait(), Err(Error::Conflict(_))));
+    timed_out(items.take(1).timeout(NOW).wait());
+    let taken = other.semaphore("items");
+    let taking = thread::spawn(move || taken.take(2).wait());
+    until("it waits", || shown(&client, "/semaphores/items", "waiting") == 1);
+    items.add(1).wait().unwrap();
+    items.add(2).wait().unwrap();
+    taking.join().unwrap().unwrap();
+    let available = || shown(&client, "/semaphores/items", "available");
+    assert_eq!(available(), 1);
+    assert!(matches!(items.add(3).wait(), Err(Error::Conflict(_))));
+
+    // What nobody claims, and what is not held, is added again.
+    let mut call = items.take(1);
+    let _ = poll_once(&mut call);
+    until("it is granted", || available() == 0);
+    drop(call);
+    until("it is added again", || available() == 1);
+    let mut raw = client.request("ACQUIRE", "/semaphores/items").send();
+    let _ = poll_once(&mut raw);
+    until("it is granted", || available() == 0);
+    drop(raw);
+    until("it is added again", || available() == 1);
+    assert!(matches!(items.acquire(1).wait(), Err(Error::Conflict(_))));
+    until("it is not held", || available() == 1);
+
+    let gpus = client.semaphore("gpu");
+    gpus.create(2).wait().unwrap();
+    assert!(matches!(gpus.take(2).wait(), Err(Error::Conflict(_))));
+    until("it is given back", || shown(&client, "/semaphores/gpu", "available") == 2);
+    assert!(matches!(gpus.add(1).wait(), Err(Error::Gone(_))));
+
+    // Nothing comes back with a session.
+    other.semaphore("items").take(1).wait().unwrap();
+    other.close().wait().unwrap();
+    assert_eq!(available(), 0);
+}
+
+#[test]
+fn semaphores_change_their_size() {
+    let server = Running::start();
+    let client = server.client();
+    let gpus = client.semaphore("gpu");
+    assert!(matches!(gpus.resize(1).wait(), Err(Error::NotFound(_))));
+    gpus.create(1).wait().unwrap();
+    let one = gpus.acquire(1).wait().unwrap();
+    let second = gpus.clone();
+    let waiting = thread::spawn(move || second.acquire(2).wait());
+    assert!(matches!(waiting.join().unwrap(), Err(Error::Refused { status: 400, .. })));
+    gpus.resize(3).wait().unwrap();
+    let two = gpus.acquire(2).wait().unwrap();
+    let third = gpus.clone();
+    let waiting = thread::spawn(move || third.acquire(2).wait());
+    until("it waits", || shown(&client, "/semaphores/gpu", "waiting") == 1);
+    gpus.resize(1).wait().unwrap();
+    assert!(matches!(waiting.join().unwrap(), Err(Error::Refused { status: 400, .. })));
+    two.release().wait().unwrap();
+    timed_out(gpus.acquire(1).timeout(NOW).wait());
+    one.release().wait().unwrap();
+    gpus.acquire(1).wait().unwrap().release().wait().unwrap();
+    assert!(matches!(gpus.resize(0).wait(), Err(Error::Refused { status: 400, .. })));
+}
+
+#[test]
 fn reader_writer_locks() {
     let server = Running::start();
     let client = server.client();

@@ -14,10 +14,11 @@ const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", 
 
 /// Methods that cannot be answered 200 or 204 without having got to the session, which renews it. Others can: the
 /// server answers `ECHO` by itself, and many requests it refuses before it looks at their session.
-const RENEWING: [&str; 17] = [
+const RENEWING: [&str; 18] = [
     "KEEPALIVE",
     "ACQUIRE",
     "RELEASE",
+    "RESIZE",
     "DOWNGRADE",
     "UPGRADE",
     "PUT",
@@ -186,7 +187,8 @@ impl Outstanding {
             reply.status = 200;
         }
         let lease = session.map(|session| Arc::clone(&session.lease));
-        let Plan { path, undo, headers: mut credentials, .. } = self.plan;
+        let undo = self.plan.undo_of(&reply);
+        let Plan { path, headers: mut credentials, .. } = self.plan;
         credentials.retain(|(name, _)| {
             ["session", "token"].iter().any(|other| name.eq_ignore_ascii_case(other))
         });

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::hold::Hold;
 use super::{Object, deleted, shown};
+use crate::client::Error;
 use crate::client::call::Call;
 use crate::client::handle::Handle;
-use crate::client::plan::Undo;
+use crate::client::plan::{Plan, Undo};
 
 /// A counting semaphore by name.
 #[derive(Clone, Debug)]
@@ -24,18 +25,73 @@ impl Semaphore {
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
-    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there with another number.
+    /// Ends with [`Conflict`](Error::Conflict) if it is there with another number, or open.
     pub fn create(&self, permits: u32) -> Call<bool> {
         self.object.create(self.object.safe("CREATE").header("permits", permits))
     }
 
-    /// Asks for so many permits.
+    /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for good
+    /// and [added](Self::add) by anybody, and nothing comes back when a client dies. There are so many
+    /// at first, also none, and never more than the maximum.
+    ///
+    /// Yields whether this request has made it: of several that make the same, one has.
+    ///
+    /// Ends with [`Conflict`](Error::Conflict) if it is there with other numbers, or not open.
+    #[doc(alias = "sem_open")]
+    pub fn create_open(&self, initial: u32, maximum: u32) -> Call<bool> {
+        let plan = self.object.safe("CREATE").header("permits", maximum);
+        self.object.create(plan.header("initial", initial).header("open", true))
+    }
+
+    /// Asks for so many permits, to be held.
+    ///
+    /// Ends with [`Conflict`](Error::Conflict) if it is open: nobody holds its permits.
     pub fn acquire(&self, permits: u32) -> Call<Permit> {
-        let plan = self.object.safe("ACQUIRE").header("permits", permits);
-        let plan = plan.waits().undo(Undo::Release);
-        Call::new(&self.object.handle, plan, move |handle, granted| {
+        Call::new(&self.object.handle, self.acquiring(permits), move |handle, granted| {
+            if granted.reply.header("fence").is_none() {
+                handle.give_back(&granted);
+                return Err(Error::Conflict("it is open: its permits are not held".to_owned()));
+            }
             Ok(Permit { hold: Hold::new(handle, granted)?, permits })
         })
+    }
+
+    /// Takes so many permits of an open one, for good. If they were granted to a request that is
+    /// dropped, or bounded, they are added again.
+    ///
+    /// Ends with [`Conflict`](Error::Conflict) if it is not open: its permits are
+    /// [held](Self::acquire).
+    #[doc(alias = "sem_wait")]
+    #[doc(alias = "WaitOne")]
+    pub fn take(&self, permits: u32) -> Call<()> {
+        Call::new(&self.object.handle, self.acquiring(permits), |handle, granted| {
+            if granted.reply.header("fence").is_some() {
+                handle.give_back(&granted);
+                return Err(Error::Conflict("it is not open: its permits are held".to_owned()));
+            }
+            Ok(())
+        })
+    }
+
+    fn acquiring(&self, permits: u32) -> Plan {
+        let plan = self.object.safe("ACQUIRE").header("permits", permits);
+        plan.waits().undo(Undo::Release)
+    }
+
+    /// Adds so many permits to an open one, whoever has taken any.
+    ///
+    /// Ends with [`Conflict`](Error::Conflict) if there would be more than the maximum, and with
+    /// [`Gone`](Error::Gone) if it is not open: who does not hold anything has nothing to give back.
+    #[doc(alias = "sem_post")]
+    pub fn add(&self, permits: u32) -> Call<()> {
+        self.object.call(self.object.safe("RELEASE").header("permits", permits))
+    }
+
+    /// Lets it have so many permits from now on. Those that are held beyond that are kept back when
+    /// they are released; who waits for more than there can be is refused when its turn comes. Of an
+    /// open one it is the maximum.
+    pub fn resize(&self, permits: u32) -> Call<()> {
+        self.object.call(self.object.safe("RESIZE").header("permits", permits))
     }
 
     shown!();
