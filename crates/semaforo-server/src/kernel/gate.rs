@@ -224,8 +224,9 @@ impl Gate {
         Permits::new(self.most_permits(), false).release(self.word, Giving::Add(permits))
     }
 
-    /// Lets a semaphore have so many permits. Those that are held beyond that are kept back when they return. Of an
-    /// open one it is the most that there can be: what is above it is gone, and nothing is added.
+    /// Lets a semaphore have so many permits. Those that are held beyond that are kept back when they
+    /// return. Of an open one it is the most that there can be: what is above it is gone, and nothing
+    /// is added.
     pub(super) fn resize(&mut self, permits: u32) -> Result<(), BadEvent> {
         if !(1..=Permits::MAX).contains(&permits) {
             return Err(BadEvent::new(format!("a semaphore of {permits} permits")));
@@ -297,7 +298,8 @@ impl Gate {
     }
 }
 
-/// The state without those available permits that are more than there can be together with those that are held.
+/// The state without those available permits that are more than there can be, together with those
+/// that are held.
 fn without_excess(policy: Permits, word: u64) -> u64 {
     let there = Permits::available(word) + Permits::held(word);
     let excess = Giving::Reduce(there.saturating_sub(policy.maximum()));

@@ -81,8 +81,9 @@ impl Kernel {
         }
     }
 
-    /// Lets a semaphore have another number of permits. Requests that are let in by that are, and those at the head of
-    /// the line that ask for more than there can be now are refused; others are when their turn comes.
+    /// Lets a semaphore have another number of permits. Requests that are let in by that are, and
+    /// those at the head of the line that ask for more than there can be now are refused; others are
+    /// when their turn comes.
     pub(super) fn resize(&mut self, place: u32, permits: u32, out: &mut Output) -> Reply {
         if let Some(refusal) = no_number(permits) {
             return refusal;

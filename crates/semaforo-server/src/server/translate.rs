@@ -354,7 +354,8 @@ impl<'a> Words<'a, '_> {
             return Ok(Settings::OpenSemaphore { permits, initial });
         }
         if initial < permits {
-            let reason = "header initial is less than permits: then it has to be open, or nobody could add the others";
+            let reason = "header initial is less than permits: then it has to be open, \
+                          or nobody could add the others";
             return Err(Answer::error(Status::Senseless, reason));
         }
         Ok(Settings::Semaphore { permits })

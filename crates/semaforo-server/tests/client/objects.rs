@@ -139,6 +139,34 @@ fn semaphores() {
     assert!(matches!(gpus.show().wait(), Err(Error::NotFound(_))));
 }
 
+/// Listing 3 of the study of C#: initial counts below the maximum, and who has made it.
+#[test]
+fn named_semaphores_are_made_as_in_the_study() {
+    let server = Running::start();
+    let (client, other) = (server.client(), server.client());
+    assert!(client.semaphore("global1").create_open(1, 3).wait().unwrap());
+    let global2 = client.semaphore("global2");
+    assert!(global2.create_open(2, 3).wait().unwrap());
+    assert!(!other.semaphore("global2").create_open(2, 3).wait().unwrap());
+    for _ in 0..2 {
+        global2.take(1).timeout(LONG).wait().unwrap();
+    }
+    timed_out(global2.take(1).timeout(NOW).wait());
+    other.semaphore("global2").add(3).wait().unwrap();
+    assert!(matches!(other.semaphore("global2").add(1).wait(), Err(Error::Conflict(_))));
+}
+
+/// Lets a request for a permit of an open semaphore that has none be granted, and drops it.
+fn give_up_what_is_granted<T>(client: &Client, mut call: Call<T>) {
+    let items = client.semaphore("items");
+    assert!(poll_once(&mut call).is_pending());
+    until("it waits", || shown(client, "/semaphores/items", "waiting") == 1);
+    items.add(1).wait().unwrap();
+    assert_eq!(shown(client, "/semaphores/items", "waiting"), 0);
+    drop(call);
+    items.take(1).timeout(LONG).wait().unwrap();
+}
+
 #[test]
 fn open_semaphores() {
     let server = Running::start();
@@ -160,16 +188,10 @@ fn open_semaphores() {
     assert!(matches!(items.add(3).wait(), Err(Error::Conflict(_))));
 
     // What nobody claims, and what is not held, is added again.
-    let mut call = items.take(1);
-    let _ = poll_once(&mut call);
-    until("it is granted", || available() == 0);
-    drop(call);
-    until("it is added again", || available() == 1);
-    let mut raw = client.request("ACQUIRE", "/semaphores/items").send();
-    let _ = poll_once(&mut raw);
-    until("it is granted", || available() == 0);
-    drop(raw);
-    until("it is added again", || available() == 1);
+    items.take(1).wait().unwrap();
+    give_up_what_is_granted(&client, items.take(1));
+    give_up_what_is_granted(&client, client.request("ACQUIRE", "/semaphores/items").send());
+    items.add(1).wait().unwrap();
     assert!(matches!(items.acquire(1).wait(), Err(Error::Conflict(_))));
     until("it is not held", || available() == 1);
 

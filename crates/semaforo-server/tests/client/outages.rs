@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::client_support::proxy::Proxy;
 use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo::CancelSource;
-use semaforo_server::client::{Client, Error};
+use semaforo_server::client::{Client, Error, Semaphore};
 use semaforo_server::server::{JournalKind, Options};
 
 fn through(proxy: &Proxy) -> Client {
@@ -75,6 +75,36 @@ fn an_answer_that_was_lost_is_heard_the_next_time() {
     let put: Vec<String> = (0..20).map(|number| number.to_string()).collect();
     assert_eq!(taken, put);
     assert!(matches!(queue.take().timeout(Duration::ZERO).wait(), Err(Error::TimedOut)));
+}
+
+/// To do it twice would not be the same as once.
+#[test]
+fn permits_are_added_and_taken_once_also_if_answers_are_lost() {
+    let server = Running::start();
+    let proxy = Proxy::start(server.address);
+    let client = through(&proxy);
+    let items = client.semaphore("items");
+    let without_answer = |ask: fn(&Semaphore) -> Result<(), Error>| {
+        let heard = proxy.answers();
+        proxy.set_deaf(true);
+        let items = items.clone();
+        let asking = thread::spawn(move || ask(&items));
+        until("the server has answered", || proxy.answers() > heard);
+        proxy.set_deaf(false);
+        proxy.cut();
+        asking.join().unwrap().unwrap();
+    };
+    client.session().wait().unwrap();
+    without_answer(|items| {
+        let created = items.create_open(0, 100).wait()?;
+        assert!(created, "it was this request that has made it");
+        Ok(())
+    });
+    for _ in 0..5 {
+        without_answer(|items| items.add(3).wait());
+        without_answer(|items| items.take(1).wait());
+    }
+    assert_eq!(shown(&server.client(), "/semaphores/items", "available"), 10);
 }
 
 /// It is done if the server has done it before, and otherwise never.

@@ -45,7 +45,7 @@ impl State {
                     if let Settings::Semaphore { permits } = &mut settings
                         && gate.held() > *permits
                     {
-                        // It became smaller than what is held: it does so again when that was granted.
+                        // It is smaller than what is held, and becomes so when that was granted.
                         let most = self.held_by_sessions(object).max(*permits);
                         let now = std::mem::replace(permits, most);
                         smaller.extend((most > now).then_some((place, now)));
