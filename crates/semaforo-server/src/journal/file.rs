@@ -20,6 +20,10 @@ use super::{
 /// How long after a failed preparation of a segment the next one is tried.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// When nothing has come for so long, and everything is synced, that is written down: from then on the last batch cannot
+/// be mistaken for one that a crash has torn.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// A buffer that one big batch has made larger than this is given back.
 const BUFFER_KEPT: usize = 1 << 20;
 
@@ -89,6 +93,7 @@ pub(super) struct Parts<D: Disk> {
     /// Number and size.
     pub(super) snapshot: Option<(u64, u64)>,
     pub(super) position: Position,
+    pub(super) time: u64,
 }
 
 /// A journal in the files of a directory.
@@ -108,6 +113,12 @@ pub struct FileJournal<D: Disk = RealDisk> {
     buffer: Vec<u8>,
     submitted: Position,
     synced: Position,
+    /// The latest time of a batch.
+    time: u64,
+    /// The last batch when the last turn was.
+    seen: Position,
+    /// Since when nothing has come, if the last batch is not covered by a mark.
+    quiet_since: Option<Instant>,
     /// Since when something has been waiting for a sync at an interval.
     unsynced_since: Option<Instant>,
     failed: bool,
@@ -152,7 +163,7 @@ impl<D: Disk> FileJournal<D> {
     }
 
     pub(super) fn start<F: Fold>(parts: Parts<D>, options: Options) -> io::Result<Self> {
-        let Parts { disk, lock, identity, active, next, sealed, snapshot, position } = parts;
+        let Parts { disk, lock, identity, active, next, sealed, snapshot, position, time } = parts;
         let on = Arc::clone(&disk);
         let preparer = Worker::new("journal-segments", options.background, |cancelled| {
             move |order| {
@@ -176,6 +187,9 @@ impl<D: Disk> FileJournal<D> {
             buffer: Vec::new(),
             submitted: position,
             synced: position,
+            time,
+            seen: 0,
+            quiet_since: None,
             unsynced_since: None,
             failed: false,
             space_missing: false,
@@ -356,6 +370,25 @@ impl<D: Disk> FileJournal<D> {
         Ok(())
     }
 
+    /// Whether a mark can be written that covers all batches. Never with the last of the space.
+    fn can_mark(&self) -> bool {
+        let is_synced = self.synced == self.submitted;
+        is_synced && self.active.fits(0) && matches!(self.next, Next::Ready(_))
+    }
+
+    /// Writes a mark that covers all batches, if nothing has come for a moment. It need not be synced.
+    fn mark_if_quiet(&mut self, now: Instant) -> io::Result<()> {
+        if mem::replace(&mut self.seen, self.submitted) != self.submitted {
+            self.quiet_since = Some(now);
+        }
+        let is_quiet = |since: Instant| now.saturating_duration_since(since) >= QUIET;
+        if self.can_mark() && self.quiet_since.is_some_and(is_quiet) {
+            self.append(&[], self.time, false)?;
+            (self.seen, self.quiet_since) = (self.submitted, None);
+        }
+        Ok(())
+    }
+
     fn append(&mut self, events: &[u8], time: u64, clean: bool) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other(
@@ -385,6 +418,7 @@ impl<D: Disk> FileJournal<D> {
         file.write_at(&self.buffer, *end).inspect_err(|_| self.failed = true)?;
         *end += self.buffer.len() as u64;
         self.submitted = position;
+        self.time = self.time.max(time);
         if self.buffer.capacity() > BUFFER_KEPT {
             self.buffer = Vec::new();
         }
@@ -456,7 +490,7 @@ impl<D: Disk> Journal for FileJournal<D> {
         if let Some(result) = self.compactor.poll() {
             self.compacted(result);
         }
-        Ok(())
+        self.mark_if_quiet(now)
     }
 
     fn next_turn(&self) -> Option<Instant> {
@@ -468,7 +502,8 @@ impl<D: Disk> Journal for FileJournal<D> {
             Next::Missing(at) => at,
             Next::Ready(_) | Next::Preparing => None,
         };
-        sync.into_iter().chain(retry).min()
+        let mark = self.quiet_since.filter(|_| self.can_mark()).map(|since| since + QUIET);
+        sync.into_iter().chain(retry).chain(mark).min()
     }
 
     fn notice(&mut self) -> Option<Notice> {
@@ -476,6 +511,10 @@ impl<D: Disk> Journal for FileJournal<D> {
     }
 
     fn close(mut self: Box<Self>, time: u64) -> io::Result<()> {
+        // The mark says what was synced before it.
+        if !self.failed {
+            self.sync()?;
+        }
         // On a full disk there may be no place for the mark; the batches are safe without it.
         if self.failed || self.has_room(0) {
             self.append(&[], time, true)?;

@@ -34,6 +34,9 @@
 //!   which is refused with file and offset. With [`Durability::Always`] each mark is the position
 //!   before, so a successor is the proof; with the others several batches may be lost at once, and
 //!   exactly the longest intact prefix is kept. A segment is synced before its successor is written.
+//!   A clean stop, and a second in which nothing comes after a sync, leave an empty batch with such a mark, so that the
+//!   last batch does not pass for torn if it rots later. What is left: a batch that rots within that second, or together
+//!   with the mark behind it; and with [`Durability::Memory`] what was not synced when the process was killed.
 //! * What recovery accepts, it makes durable before anything is built on it: the batches that no mark covers are
 //!   written again (after a failed sync they may exist in the page cache only), the rest is zeroed, both are synced.
 //! * A snapshot is written, synced, read back, checked and folded before it gets its name; its name is

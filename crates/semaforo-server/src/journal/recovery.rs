@@ -82,6 +82,7 @@ pub(super) fn open<D: Disk, F: Fold>(
         sealed: tail.sealed,
         snapshot: base.map(|number| (number, report.snapshot.as_ref().map_or(0, |s| s.bytes))),
         position,
+        time,
     };
     let journal = FileJournal::start::<F>(parts, options).map_err(|error| OpenError::Io {
         doing: "start the threads for",

@@ -1,6 +1,8 @@
 //! Flipped bits, files that are gone, files from elsewhere: refused if anything that was promised is missing.
 
-use semaforo_server::journal::{Journal, Luck, OpenError, SimulatedDisk};
+use std::time::{Duration, Instant};
+
+use semaforo_server::journal::{Durability, Journal, Luck, OpenError, Options, SimulatedDisk};
 
 use crate::{
     ledger::event,
@@ -214,4 +216,76 @@ fn moving_the_damaged_segment_and_those_after_it_away_helps() {
     assert!((1..LAST).contains(&opened.state.last), "{}", opened.report);
     let (mut journal, next) = (opened.journal, opened.state.last + 1);
     assert_eq!(submit_up_to(&mut journal, next, next + 20), next + 20);
+}
+
+const DURABILITIES: [Durability; 3] =
+    [Durability::Always, Durability::Interval(Duration::from_secs(1)), Durability::Memory];
+
+/// Where the last batch with events begins, of the first segment.
+fn last_batch(disk: &SimulatedDisk) -> usize {
+    let bytes = disk.contents(&segment(1)).unwrap();
+    let is_batch = |at: &usize| bytes[*at..at + 3] == *b"BAT" && bytes[at + 8..at + 12] != [0; 4];
+    (4096..bytes.len()).step_by(8).filter(is_batch).last().unwrap()
+}
+
+/// The last batch was synced, which something after it proves: if it rots it is not cut.
+fn is_missed_if_it_rots(disk: &SimulatedDisk) -> bool {
+    let last = last_batch(disk);
+    match try_open(&with_flip(disk, &segment(1), last + 60, 0), SMALL) {
+        Err(OpenError::Corrupt { offset, .. }) => offset == last as u64,
+        Err(other) => panic!("{other}"),
+        Ok(opened) => {
+            assert!(opened.report.cut.is_some());
+            false
+        }
+    }
+}
+
+#[test]
+fn what_was_there_at_a_clean_stop_is_missed_if_it_rots() {
+    for durability in DURABILITIES {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, Options { durability, ..NO_SNAPSHOTS }).journal;
+        assert_eq!(submit_up_to(&mut journal, 1, 5), 5);
+        Box::new(journal).close(9).unwrap();
+        assert!(is_missed_if_it_rots(&disk), "{durability:?}");
+    }
+}
+
+/// A server that was killed, and had nothing to do for a while before.
+#[test]
+fn what_was_synced_and_followed_by_silence_is_missed_if_it_rots() {
+    for durability in DURABILITIES {
+        let disk = SimulatedDisk::new();
+        let mut journal = open(&disk, Options { durability, ..NO_SNAPSHOTS }).journal;
+        assert_eq!(submit_up_to(&mut journal, 1, 5), 5);
+        let now = Instant::now();
+        for tenth in 0..30 {
+            journal.turn(now + Duration::from_millis(100) * tenth).unwrap();
+        }
+        disk.kill();
+        // In memory nothing is promised, and nothing was synced.
+        let is_synced = durability != Durability::Memory;
+        assert_eq!(is_missed_if_it_rots(&disk), is_synced, "{durability:?}");
+        // One mark is enough for all the time in which nothing comes.
+        let batches = open(&disk, NO_SNAPSHOTS).report.batches;
+        assert_eq!(batches, 5 + u64::from(is_synced), "{durability:?}");
+        drop(journal);
+    }
+}
+
+/// What a start has found and made durable is no torn tail later, either.
+#[test]
+fn what_a_start_has_found_is_missed_if_it_rots() {
+    let disk = disk_with(5, NO_SNAPSHOTS);
+    assert!(!is_missed_if_it_rots(&disk));
+    let mut journal = open(&disk, NO_SNAPSHOTS).journal;
+    let now = Instant::now();
+    journal.turn(now).unwrap();
+    assert_eq!(journal.next_turn(), Some(now + Duration::from_secs(1)));
+    journal.turn(now + Duration::from_secs(1)).unwrap();
+    assert_eq!(journal.next_turn(), None);
+    disk.kill();
+    assert!(is_missed_if_it_rots(&disk));
+    drop(journal);
 }
