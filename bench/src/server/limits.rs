@@ -24,6 +24,9 @@ const PING_MILLISECONDS: f64 = 50.0;
 /// The longest that a restart may take.
 const RESTART_MILLISECONDS: f64 = 5000.0;
 
+/// How often it is looked whether a number is shown.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// How much there is.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -74,6 +77,7 @@ impl Crowd {
             let request = format!("ACQUIRE /locks/{number:07} id={number}");
             waiting.write_all(&frame(&request))?;
         }
+        until(&mut TcpStream::connect(server.address)?, "waiting", sizes.waits as u64)?;
         Ok(Self { sizes, server, session, _waiting: waiting })
     }
 }
@@ -97,6 +101,26 @@ fn ask(stream: &mut TcpStream, request: &str) -> Result<String, Failure> {
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     Ok(answer)
+}
+
+fn done(stream: &mut TcpStream, request: &str) -> Result<(), Failure> {
+    let answer = ask(stream, request)?;
+    if answer.starts_with(r#"{"Status":200"#) { Ok(()) } else { Err(Failure(answer)) }
+}
+
+/// A number that the server shows of itself.
+fn shown(stream: &mut TcpStream, member: &str) -> Result<u64, Failure> {
+    let answer = ask(stream, "SHOW /")?;
+    let value: serde_json::Value =
+        serde_json::from_str(&answer).map_err(|error| Failure(error.to_string()))?;
+    value["Payload"][member].as_u64().ok_or(Failure(answer))
+}
+
+fn until(stream: &mut TcpStream, member: &str, number: u64) -> Result<(), Failure> {
+    while shown(stream, member)? != number {
+        thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// The time of a `PING` that 99 of 100 do not exceed, while the attack goes on.

@@ -2,9 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use super::{Crowd, Failure, ask, fill_with_locks, frame, pipeline, read};
+use super::{Crowd, Failure, done, fill_with_locks, frame, pipeline, read, shown, until};
 
 /// The part of an attack that others are watched during.
 pub(super) type Act = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
@@ -44,9 +43,6 @@ pub(super) const ATTACKS: [(&str, &str, Attack); 10] = [
 
 /// Requests of a burst.
 const BURST: usize = 1250;
-
-/// How often it is looked whether the end has come.
-const LOOK: Duration = Duration::from_millis(20);
 
 fn same(request: &str, count: usize) -> Vec<String> {
     vec![request.to_owned(); count]
@@ -129,24 +125,4 @@ fn waiting(crowd: &Crowd, request: &str) -> Result<TcpStream, Failure> {
     stream.write_all(&all)?;
     until(&mut observer, "waiting", before + crowd.sizes.waits as u64)?;
     Ok(stream)
-}
-
-fn done(stream: &mut TcpStream, request: &str) -> Result<(), Failure> {
-    let answer = ask(stream, request)?;
-    if answer.starts_with(r#"{"Status":200"#) { Ok(()) } else { Err(Failure(answer)) }
-}
-
-/// A number that the server shows of itself.
-fn shown(stream: &mut TcpStream, member: &str) -> Result<u64, Failure> {
-    let answer = ask(stream, "SHOW /")?;
-    let value: serde_json::Value =
-        serde_json::from_str(&answer).map_err(|error| Failure(error.to_string()))?;
-    value["Payload"][member].as_u64().ok_or(Failure(answer))
-}
-
-fn until(stream: &mut TcpStream, member: &str, number: u64) -> Result<(), Failure> {
-    while shown(stream, member)? != number {
-        std::thread::sleep(LOOK);
-    }
-    Ok(())
 }

@@ -26,6 +26,9 @@ use crate::{net, wire};
 /// How often a journal is synced with `--durability interval`.
 const INTERVAL: &str = "1s";
 
+/// So many of the largest requests fit into the buffers of all connections.
+const BUFFERED_FRAMES: usize = 8;
+
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     /// Where clients connect
@@ -77,6 +80,9 @@ pub(super) struct Serve {
     /// The most bytes of memory for all of that, roughly; with a journal in files half of it is for snapshots
     #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().memory)]
     max_memory: u64,
+    /// The most bytes of the buffers of all connections together, at least 8 times --max-frame
+    #[arg(long, value_name = "BYTES", default_value_t = net::limits::BUFFERS, value_parser = positive)]
+    max_buffers: usize,
     /// The certificate chain (PEM), for encrypted connections
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -205,6 +211,13 @@ impl Serve {
                 "{address} can be reached from other machines: that needs --tls-cert, --tls-key and --tokens, or --insecure"
             );
         }
+        let least = self.max_frame.saturating_mul(BUFFERED_FRAMES);
+        if self.max_buffers < least {
+            let max_buffers = self.max_buffers;
+            bail!(
+                "--max-buffers {max_buffers} is less than {BUFFERED_FRAMES} times --max-frame: {least}"
+            );
+        }
         // There are secrets in the journal, sessions for example.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let keys = Keys {
@@ -267,6 +280,7 @@ impl Serve {
             http: Some(self.http),
             journal,
             max_connections: self.max_connections,
+            max_buffers: self.max_buffers,
             frames: wire::Limits { size: self.max_frame, depth: self.max_depth },
             limits: crate::kernel::Limits {
                 objects: self.max_objects,

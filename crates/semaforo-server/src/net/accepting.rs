@@ -101,7 +101,7 @@ impl Connections {
         self.poll.registry().register(&mut stream, Token(index), interest)?;
         // One bit less: a service may use it to tell other numbers from ours.
         self.last_serial = self.last_serial.wrapping_add(1) & (u32::MAX >> 1);
-        let connection = entry.insert(Connection::new(stream, tls, self.last_serial));
+        let connection = entry.insert(Connection::new(stream, tls, self.last_serial, self.now));
         connection.late = self.accepts_until.is_some();
         self.statistics.accepted += 1;
         Ok(connection.id(index))

@@ -67,11 +67,25 @@ pub(super) struct Connection {
     /// The stream offset up to which output may be written.
     pub(super) released: u64,
 
+    /// Bytes of its buffers, as the budget knows them.
+    pub(super) counted: usize,
+    /// Bytes that the service keeps of its input.
+    pub(super) charged: usize,
+    /// When something was last read, or taken by the peer.
+    pub(super) moved: Instant,
+    /// Not read from because of what buffers have together; it is on the list of those.
+    pub(super) squeezed: bool,
+
     pub(super) timer: Timer,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, tls: Option<Box<Session>>, serial: u32) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        tls: Option<Box<Session>>,
+        serial: u32,
+        now: Instant,
+    ) -> Self {
         Self {
             stream,
             tls,
@@ -95,6 +109,10 @@ impl Connection {
             output_start: 0,
             output_base: 0,
             released: 0,
+            counted: 0,
+            charged: 0,
+            moved: now,
+            squeezed: false,
             timer: Timer::default(),
         }
     }
@@ -112,6 +130,11 @@ impl Connection {
     pub(super) fn accepted(&self) -> u64 {
         let encrypted = self.tls.as_ref().map_or(0, |tls| tls.unsent());
         self.output_base + self.output_start as u64 - encrypted as u64
+    }
+
+    /// Bytes of its buffers now.
+    pub(super) fn buffered(&self) -> usize {
+        self.input.capacity() + self.output.capacity() + self.charged
     }
 
     pub(super) fn unsent(&self) -> usize {

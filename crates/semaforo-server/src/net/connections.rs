@@ -11,6 +11,7 @@ use mio::{Interest, Poll, Token};
 use rustls::ServerConfig;
 use slab::Slab;
 
+use super::budget::Pressure;
 use super::buffers::Buffers;
 use super::connection::{Connection, Phase};
 use super::deadlines::Deadlines;
@@ -44,6 +45,8 @@ pub struct Statistics {
     pub written: u64,
     /// Turns of the loop.
     pub turns: u64,
+    /// Bytes of buffers now, of all loops with the same budget.
+    pub buffered: u64,
 }
 
 /// All connections of one loop. A service gets it with every callback.
@@ -72,6 +75,16 @@ pub struct Connections {
     pub(super) notices: VecDeque<Notice>,
     /// Takes what is appended for a connection that is gone.
     pub(super) nowhere: Vec<u8>,
+    /// Bytes of the buffers of all connections of this loop.
+    pub(super) buffered: usize,
+    /// Connections that are not read from because buffers have too much together.
+    pub(super) squeezed: Vec<ConnectionId>,
+    /// When these are looked at again, whatever happens.
+    pub(super) squeezed_until: Instant,
+    /// When it is looked again for connections that do not move, unless all is used.
+    pub(super) relief_at: Instant,
+    /// How full the budget of buffers was at the beginning of this turn.
+    pub(super) pressure: Pressure,
     pub(super) now: Instant,
     pub(super) stop_at: Option<Instant>,
     /// Accepting has stopped but for what the system had accepted before; what is left of that is
@@ -109,6 +122,11 @@ impl Connections {
             dirty: Vec::new(),
             notices: VecDeque::new(),
             nowhere: Vec::new(),
+            buffered: 0,
+            squeezed: Vec::new(),
+            squeezed_until: Instant::now(),
+            relief_at: Instant::now(),
+            pressure: Pressure::default(),
             now: Instant::now(),
             stop_at: None,
             accepts_until: None,
@@ -164,7 +182,8 @@ impl Connections {
 
     /// What has been counted so far.
     pub fn statistics(&self) -> Statistics {
-        Statistics { open: self.slab.len() as u64, ..self.statistics }
+        let buffered = self.limits.buffers.used() as u64;
+        Statistics { open: self.slab.len() as u64, buffered, ..self.statistics }
     }
 
     /// The address of the other end, if it is still there.
@@ -184,8 +203,9 @@ impl Connections {
     }
 
     /// Whether the socket may have more than was read: the connection's share of a turn is bounded.
+    /// Not of one that is not read from for what it has in its buffers.
     pub fn has_more(&self, id: ConnectionId) -> bool {
-        self.get(id).is_some_and(|connection| connection.readable)
+        self.get(id).is_some_and(|connection| connection.readable && !connection.squeezed)
     }
 
     /// Neither reads nor offers input until it is resumed.
@@ -339,6 +359,7 @@ impl Connections {
             let closed = Closed { accepted: connection.accepted(), reason };
             self.notices.push_back(Notice::Closed(connection.id(index), closed));
         }
+        self.discount(connection.counted);
         connection.drop_input(&mut self.buffers);
         self.buffers.put(std::mem::take(&mut connection.output));
     }

@@ -17,6 +17,7 @@ impl Connections {
             for _ in 0..self.ready.len() {
                 let Some(index) = self.ready.pop_front() else { return };
                 self.attend(service, index);
+                self.recount(index);
                 self.notify(service);
             }
         }
@@ -43,7 +44,7 @@ impl Connections {
             // It is on the list for the next turn: its end is told when all its input was offered.
             return self.rest(id);
         }
-        let waits = !connection.wants_input(limit);
+        let waits = !connection.wants_input(limit) || connection.squeezed;
         if (connection.at_end || connection.fin && waits) && !connection.told_end {
             connection.told_end = true;
             service.ended(self, id);
@@ -83,6 +84,14 @@ impl Connections {
                 }
                 return;
             }
+            self.recount(id.index());
+            if self.is_squeezed(id.index()) {
+                if let Some(connection) = self.get_mut(id) {
+                    connection.again = true;
+                }
+                return;
+            }
+            let Some(connection) = self.slab.get_mut(id.index()) else { return };
             match connection.read(&mut self.buffer) {
                 Ok(Some(0)) => {
                     connection.readable = false;
@@ -90,6 +99,7 @@ impl Connections {
                     return;
                 }
                 Ok(Some(count)) => {
+                    connection.moved = self.now;
                     if count == self.buffer.len() {
                         connection.had_its_share = turn;
                     } else {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Budget;
+
 /// Connections at a time, unless told otherwise. Each costs a file descriptor, some kernel memory and
 /// a few hundred bytes here; ten thousand of them are a busy site and still less than 200 MiB.
 pub const CONNECTIONS: usize = 10_000;
@@ -13,6 +15,10 @@ pub const OUTPUT: usize = 1 << 20;
 /// Input that a service may leave unconsumed. A service has a limit of its own for what it reads,
 /// and that one answers politely; this one only bounds the damage of a service that forgot.
 pub const INPUT: usize = 64 << 20;
+
+/// Bytes of all buffers of connections together, unless told otherwise: as much as a thousand of them
+/// can have, or a hundred kilobytes for each of ten thousand.
+pub const BUFFERS: usize = 1 << 30;
 
 /// A peer that takes nothing for so long while output waits for it is closed.
 pub const STUCK: Duration = Duration::from_secs(30);
@@ -83,10 +89,18 @@ pub struct Limits {
     pub input: usize,
     /// A peer that takes nothing for so long is closed.
     pub stuck: Duration,
+    /// Bytes of all buffers together, also of other loops that have the same budget.
+    pub buffers: Budget,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: CONNECTIONS, output: OUTPUT, input: INPUT, stuck: STUCK }
+        Self {
+            connections: CONNECTIONS,
+            output: OUTPUT,
+            input: INPUT,
+            stuck: STUCK,
+            buffers: Budget::default(),
+        }
     }
 }

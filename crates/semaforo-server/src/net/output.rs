@@ -82,7 +82,13 @@ impl Connections {
     pub(super) fn sweep_dirty(&mut self) {
         if !self.dirty.is_empty() {
             let mut dirty = std::mem::take(&mut self.dirty);
-            dirty.retain(|&id| self.get(id).is_some_and(|connection| connection.dirty));
+            dirty.retain(|&id| {
+                let is_dirty = self.get(id).is_some_and(|connection| connection.dirty);
+                if is_dirty {
+                    self.recount(id.index());
+                }
+                is_dirty
+            });
             self.dirty = dirty;
         }
     }
@@ -96,7 +102,12 @@ impl Connections {
         if tried && let Err(error) = connection.write(&mut self.buffers) {
             return self.close(index, Reason::Failed(error.kind()));
         }
+        self.recount(index);
+        let Some(connection) = self.slab.get_mut(index) else { return };
         let taken = connection.accepted() - before;
+        if taken > 0 {
+            connection.moved = self.now;
+        }
         self.statistics.written += taken;
         let unsent = connection.unsent();
         let limit = self.limits.output;
@@ -139,9 +150,11 @@ impl Connections {
         connection.phase = Phase::Lingering;
         self.lingering += 1;
         connection.drop_input(&mut self.buffers);
+        connection.charged = 0;
         connection.timer.service = None;
         connection.timer.layer = Some(self.now + limits::LINGER);
         self.deadlines.enter(id, &mut connection.timer);
+        self.recount(index);
         self.list(index);
     }
 }

@@ -84,6 +84,8 @@ pub enum Reason {
     Stuck,
     /// The service left more input unconsumed than the limit.
     TooMuchInput,
+    /// It did not move, and its buffers were needed for others.
+    NoBuffers,
     /// What arrived was not TLS as it should be.
     Tls,
 }
@@ -96,6 +98,7 @@ impl fmt::Display for Reason {
             Reason::Failed(kind) => write!(f, "failed: {kind}"),
             Reason::Stuck => f.write_str("did not take its output in time"),
             Reason::TooMuchInput => f.write_str("too much unconsumed input"),
+            Reason::NoBuffers => f.write_str("too slow when all buffers were in use"),
             Reason::Tls => f.write_str("did not speak TLS"),
         }
     }

@@ -24,6 +24,10 @@ impl Connections {
                 wanted = service.turn_ends(self, self.now);
             }
             self.sweep_dirty();
+            self.relieve();
+            while self.notify(service) {
+                wanted = service.turn_ends(self, self.now);
+            }
             let is_empty = self.slab.is_empty() && self.listeners.is_empty();
             if self.stop_at.is_some_and(|at| is_empty || at <= self.now) {
                 break;
@@ -56,6 +60,7 @@ impl Connections {
     ) -> io::Result<bool> {
         self.statistics.turns += 1;
         self.ready.extend(self.next.drain(..));
+        self.unsqueeze();
         let mut timeout = self.patience(wanted);
         for _ in 0..EVENT_ROUNDS {
             match self.poll.poll(events, timeout) {
@@ -91,7 +96,8 @@ impl Connections {
         let waits = self.listeners.iter().any(|listener| listener.ready);
         let crowded = self.crowded_at.filter(|_| !room && waits);
         let last = self.accepts_until.filter(|_| !self.listeners.is_empty());
-        let until = [wanted, self.deadlines.next(), self.stop_at, retry, crowded, last]
+        let squeezed = self.next_squeeze();
+        let until = [wanted, self.deadlines.next(), self.stop_at, retry, crowded, last, squeezed]
             .into_iter()
             .flatten()
             .min()?;

@@ -64,6 +64,8 @@ pub struct Options {
     pub fences: Option<PathBuf>,
     /// The most connections.
     pub max_connections: usize,
+    /// The most bytes of the buffers of all connections together.
+    pub max_buffers: usize,
     /// The size and depth of a request.
     pub frames: wire::Limits,
     /// How much there may be of everything.
@@ -104,6 +106,7 @@ impl Default for Options {
             journal: JournalKind::Memory,
             fences: None,
             max_connections: net::limits::CONNECTIONS,
+            max_buffers: net::limits::BUFFERS,
             frames: wire::Limits::default(),
             limits: kernel::Limits::default(),
             tokens: None,

@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::journal::{self, FileJournal, Fold, Journal, MemoryJournal, OpenError, Report};
 use crate::kernel::{BadEvent, Kernel, State};
-use crate::net::{self, Connections};
+use crate::net::{self, Budget, Connections};
 
 /// A server that can be run.
 pub struct Server {
@@ -179,7 +179,13 @@ impl Server {
                 options.max_connections
             ));
         }
-        let limits = net::Limits { connections, stuck: options.stuck, ..net::Limits::default() };
+        let buffers = Budget::new(options.max_buffers);
+        let limits = net::Limits {
+            connections,
+            stuck: options.stuck,
+            buffers: buffers.clone(),
+            ..net::Limits::default()
+        };
         let (mut net, address) = listen(limits, options.listen, options.tls.clone())?;
         if options.signals {
             for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -213,7 +219,7 @@ impl Server {
             hosts: options.hosts,
             times: http::Times { first: options.first_request, ..http::Times::default() },
         };
-        let limits = http_options.connection_limits();
+        let limits = net::Limits { buffers, ..http_options.connection_limits() };
         let (http_net, http_address) = listen(limits, http_address, options.tls)?;
         let (main_side, http_side) = bridge(
             net.waker(),

@@ -4,8 +4,10 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use crate::net_support::{Options, Seen, Server, echo_lines, exchange, read_all, read_exactly};
-use semaforo_server::net::{Limits, Reason};
+use crate::net_support::{
+    LONG, Options, Seen, Server, echo_lines, exchange, read_all, read_exactly,
+};
+use semaforo_server::net::{Budget, Limits, Reason};
 
 #[test]
 fn echoes_what_is_sent_split_and_glued() {
@@ -241,4 +243,73 @@ fn a_flood_does_not_keep_others_waiting() {
     drop(stream);
     drop(server);
     flooding.join().unwrap();
+}
+
+/// What buffers have together is counted, and given back, whatever becomes of a connection.
+#[test]
+fn the_bytes_of_all_buffers_are_known_exactly() {
+    let buffers = Budget::new(1 << 30);
+    let limits = Limits { buffers: buffers.clone(), ..Limits::default() };
+    let server = Server::start(Options { limits, ..Options::default() }, echo_lines);
+    let settles = |what: &str, is_so: &dyn Fn(usize) -> bool| {
+        let limit = std::time::Instant::now() + LONG;
+        while !is_so(buffers.used()) {
+            assert!(std::time::Instant::now() < limit, "{what}: {}", buffers.used());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let mut idle = server.connect();
+    assert_eq!(exchange(&mut idle, b"hello\n"), b"hello\n");
+    settles("an idle connection has none", &|used| used == 0);
+    let mut half = server.connect();
+    half.write_all(&[b'x'; 300_000]).unwrap();
+    settles("half a line", &|used| (300_000..1_000_000).contains(&used));
+    let mut unread = server.connect();
+    let mut line = vec![b'x'; 800_000];
+    line.push(b'\n');
+    let mut writing = unread.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        for _ in 0..20 {
+            writing.write_all(&line).unwrap();
+        }
+    });
+    settles("lines that are not read", &|used| used > 1_000_000);
+    let mut rest = vec![0; 20 * 800_001];
+    unread.read_exact(&mut rest).unwrap();
+    writer.join().unwrap();
+    settles("they were read", &|used| used < 1_000_000);
+    half.write_all(b"\n").unwrap();
+    read_exactly(&mut half, 300_001);
+    settles("the line has ended, and was read", &|used| used == 0);
+    half.write_all(&[b'x'; 300_000]).unwrap();
+    settles("half a line", &|used| used > 0);
+    drop(half);
+    settles("its connection is gone", &|used| used == 0);
+}
+
+/// Above the budget those that do not move go; a client that asks little is served throughout.
+#[test]
+fn connections_that_do_not_move_make_room_for_others() {
+    let buffers = Budget::new(4 << 20);
+    let limits = Limits { buffers: buffers.clone(), ..Limits::default() };
+    let server = Server::start(Options { limits, ..Options::default() }, echo_lines);
+    let mut modest = server.connect();
+    let crowd: Vec<_> = (0..40)
+        .map(|_| {
+            let (mut stream, id) = server.connect_seen();
+            stream.set_write_timeout(Some(Duration::from_millis(10))).unwrap();
+            // What is not read any more is not sent.
+            let _ = stream.write_all(&[b'x'; 500_000]);
+            assert_eq!(exchange(&mut modest, b"hello\n"), b"hello\n");
+            (stream, id)
+        })
+        .collect();
+    let gone = server.wait(|seen| match seen {
+        Seen::Closed(id, closed) => Some((*id, closed.reason)),
+        _ => None,
+    });
+    assert_eq!(gone.1, Reason::NoBuffers);
+    assert!(crowd.iter().any(|(_, id)| *id == gone.0));
+    assert!(buffers.used() < 5 << 20, "{}", buffers.used());
+    assert_eq!(exchange(&mut modest, b"hello\n"), b"hello\n");
 }

@@ -297,6 +297,7 @@ fn limits_are_as_they_are_said_to_be() {
         ("kernel::MAX_FENCE", kernel::MAX_FENCE),
         ("kernel::MAX_PARTIES", u64::from(kernel::MAX_PARTIES)),
         ("kernel::MAX_NUMBERED_PARTIES", u64::from(kernel::MAX_NUMBERED_PARTIES)),
+        ("net::limits::BUFFERS", limits::BUFFERS as u64),
         ("kernel::Limits::objects", kernel.objects as u64),
         ("kernel::Limits::sessions", kernel.sessions as u64),
         ("kernel::Limits::holds", kernel.holds as u64),

@@ -49,6 +49,11 @@ impl Body {
         self.stage == Stage::Complete
     }
 
+    /// How many bytes are kept of it.
+    pub(super) fn kept(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

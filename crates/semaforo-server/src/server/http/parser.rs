@@ -65,6 +65,14 @@ impl Parser {
         }
     }
 
+    /// How many bytes are kept of the body.
+    pub(super) fn kept(&self) -> usize {
+        match &self.stage {
+            Stage::Body { body, .. } => body.kept(),
+            Stage::Idle | Stage::Head { .. } => 0,
+        }
+    }
+
     /// Moves on by one step; answers what to do and how much of the input is done with.
     /// `knows` tells whether a token makes a client known, or none is needed.
     pub(super) fn advance(

@@ -389,6 +389,9 @@ impl<B: Backend> Http<B> {
         let mut metrics = self.backend.metrics();
         let statistics = net.statistics();
         metrics
+            .gauge("semaforo_buffer_bytes", "Bytes of the buffers of all connections.")
+            .value(statistics.buffered as f64);
+        metrics
             .gauge("semaforo_http_connections", "HTTP connections that are open.")
             .value(self.connected as f64);
         metrics
@@ -457,6 +460,8 @@ impl<B: Backend> Service for Http<B> {
                 }
             }
         }
+        let kept = self.client(id).map_or(0, |client| client.parser.kept());
+        net.charge(id, kept);
         self.watch(net, id);
         input.len() - rest.len()
     }
