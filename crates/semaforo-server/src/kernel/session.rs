@@ -35,7 +35,7 @@ impl FromStr for SessionId {
     type Err = NotASession;
 
     fn from_str(text: &str) -> Result<Self, NotASession> {
-        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if text.len() != 32 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(NotASession);
         }
         u128::from_str_radix(text, 16).map(Self).map_err(|_| NotASession)

@@ -1,12 +1,14 @@
 //! From a request's words to what the kernel understands.
 
 use std::borrow::Cow;
-use std::str::FromStr;
 
 use super::digest::digest;
-use super::limits::{
-    DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_ID, MAX_LIST, MAX_NAME, MAX_SEQ, MAX_TTL, MIN_TTL,
+use super::http::operations::{
+    ACK, ACKED, AFTER, BY, CAPACITY, COUNT, DELAY, DELIVERIES, FENCE, GENERATION, Header, INITIAL,
+    LABEL, LIMIT, MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN, PERMITS_MADE,
+    PERMITS_WANTED, PRIORITY, RESET, SEQ, SESSION, SET, TIMEOUT, TTL, UNBOUNDED, Value,
 };
+use super::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
 use crate::kernel::{
     Answer, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb, Wish,
 };
@@ -107,7 +109,7 @@ pub(super) fn translate<'a>(
         "CANCEL" => match request.headers.get("request") {
             Some(id) => return Ok(Wanted::Cancel { request: id }),
             None => Operation::Cancel {
-                seq: words.number("seq", 1..=MAX_SEQ)?.ok_or_else(|| {
+                seq: words.number(&SEQ)?.ok_or_else(|| {
                     missing("request (an id of this connection), or session and seq,")
                 })?,
             },
@@ -123,8 +125,8 @@ pub(super) fn translate<'a>(
             Target::Sessions => match method {
                 "OPEN" => Operation::Open {
                     id: draw(),
-                    ttl: words.number("ttl", MIN_TTL..=MAX_TTL)?.unwrap_or(DEFAULT_TTL),
-                    label: words.short("label")?.unwrap_or_default(),
+                    ttl: words.number(&TTL)?.unwrap_or(DEFAULT_TTL),
+                    label: words.text(&LABEL)?.unwrap_or_default(),
                 },
                 "KEEPALIVE" => Operation::KeepAlive,
                 "CLOSE" => Operation::Close,
@@ -146,12 +148,12 @@ pub(super) fn translate<'a>(
     };
     // CANCEL names the request that is to end by its seq: it has none of its own.
     let numbered = !matches!(operation, Operation::Cancel { .. });
-    let seq = words.number("seq", 1..=MAX_SEQ)?.filter(|_| numbered);
+    let seq = words.number(&SEQ)?.filter(|_| numbered);
     Ok(Wanted::Command(Command {
         session: words.session()?,
         retry: seq.map(|seq| Retry { seq, digest: digest(request) }),
-        acked: words.number("acked", 0..=MAX_SEQ)?,
-        timeout: words.milliseconds("timeout")?,
+        acked: words.number(&ACKED)?,
+        timeout: words.timeout()?,
         operation,
     }))
 }
@@ -180,6 +182,16 @@ fn unknown_method(request: &Request<'_>, what: &str) -> Answer {
     Answer::error(Status::NoSuchMethod, format!("{what} has no method {:?}", request.method))
 }
 
+/// A whole number in decimal digits; one that is beyond all bounds is as large as one can be.
+fn whole(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let beyond = if digits.len() < text.len() { i64::MIN } else { UNBOUNDED };
+    Some(text.parse().unwrap_or(beyond))
+}
+
 /// The headers of a request.
 struct Words<'a, 'b> {
     request: &'a Request<'b>,
@@ -198,90 +210,77 @@ impl<'a> Words<'a, '_> {
         )
     }
 
-    fn number<T>(
-        &self,
-        header: &str,
-        range: std::ops::RangeInclusive<T>,
-    ) -> Result<Option<T>, Answer>
-    where
-        T: FromStr + PartialOrd + std::fmt::Display,
-    {
-        let Some(text) = self.get(header) else { return Ok(None) };
-        match text.parse() {
-            Ok(number) if range.contains(&number) => Ok(Some(number)),
-            _ => {
-                let right = format!("a whole number from {} to {}", range.start(), range.end());
-                Err(self.wrong(header, right))
-            }
-        }
+    /// A whole number, in digits.
+    fn number<T: TryFrom<i64>>(&self, header: &Header) -> Result<Option<T>, Answer> {
+        let (Some(text), Value::Number(least, most)) = (self.get(header.name), header.value) else {
+            return Ok(None);
+        };
+        let number = whole(text).filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).map(Some).ok_or_else(|| {
+            let right = match most {
+                UNBOUNDED => format!("a whole number from {least}"),
+                _ => format!("a whole number from {least} to {most}"),
+            };
+            self.wrong(header.name, right)
+        })
+    }
+
+    /// A number that has to be there.
+    fn needed<T: TryFrom<i64>>(&self, header: &Header) -> Result<T, Answer> {
+        self.number(header)?.ok_or_else(|| missing(header.name))
     }
 
     /// A time in milliseconds; what is longer than anybody lives is for ever.
-    fn milliseconds(&self, header: &str) -> Result<Option<u64>, Answer> {
-        Ok(self.number(header, 0..=u64::MAX)?.filter(|time| *time <= MAX_DELAY))
+    fn timeout(&self) -> Result<Option<u64>, Answer> {
+        Ok(self.number(&TIMEOUT)?.filter(|time| *time <= MAX_DELAY))
     }
 
     fn delay(&self) -> Result<u64, Answer> {
-        Ok(self.number("delay", 0..=MAX_DELAY)?.unwrap_or(0))
+        Ok(self.number(&DELAY)?.unwrap_or(0))
     }
 
-    fn flag(&self, header: &str) -> Result<bool, Answer> {
-        match self.get(header) {
-            None => Ok(false),
-            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
-            Some(_) => Err(self.wrong(header, "true or false")),
+    /// Whether it is the other one of two words, and not the usual one, which may be left out.
+    fn is_other(&self, header: &Header) -> Result<bool, Answer> {
+        let Value::OneOf(words) = header.value else { return Ok(false) };
+        let Some(text) = self.get(header.name) else { return Ok(false) };
+        match words.iter().position(|word| *word == text) {
+            Some(place) => Ok(place > 0),
+            None => Err(self.wrong(header.name, words.join(" or "))),
         }
     }
 
-    /// One of two words; the first if it is absent.
-    fn either(&self, header: &str, usual: &str, other: &str) -> Result<bool, Answer> {
-        match self.get(header) {
-            None => Ok(false),
-            Some(text) if text.eq_ignore_ascii_case(usual) => Ok(false),
-            Some(text) if text.eq_ignore_ascii_case(other) => Ok(true),
-            Some(_) => Err(self.wrong(header, format!("{usual} or {other}"))),
-        }
-    }
-
-    fn short(&self, header: &str) -> Result<Option<&'a str>, Answer> {
-        match self.get(header) {
-            Some(text) if text.len() > MAX_ID || text.chars().any(char::is_control) => {
-                Err(self
-                    .wrong(header, format!("at most {MAX_ID} bytes without control characters")))
+    fn text(&self, header: &Header) -> Result<Option<&'a str>, Answer> {
+        match (self.get(header.name), header.value) {
+            (Some(text), Value::Plain(most))
+                if text.len() > most || text.chars().any(char::is_control) =>
+            {
+                let right = format!("at most {most} bytes without control characters");
+                Err(self.wrong(header.name, right))
             }
-            text => Ok(text),
+            (text, _) => Ok(text),
         }
     }
 
     fn session(&self) -> Result<Option<SessionId>, Answer> {
-        self.get("session")
-            .map(|text| text.parse().map_err(|_| self.wrong("session", "32 hexadecimal digits")))
+        let right = "32 hexadecimal digits, in lower case";
+        self.get(SESSION.name)
+            .map(|text| text.parse().map_err(|_| self.wrong(SESSION.name, right)))
             .transpose()
     }
 
     fn list(&self, kind: Option<Kind>) -> Result<Operation<'a>, Answer> {
         let prefix = self.get("prefix").unwrap_or_default();
-        let limit = self.number("limit", 0..=MAX_LIST)?.unwrap_or(DEFAULT_LIST);
-        let after = match self.get("after").map(target).transpose()? {
+        let limit = self.number(&LIMIT)?.unwrap_or(DEFAULT_LIST);
+        let wrong = || self.wrong(AFTER.name, "the path of an object, /KIND/NAME");
+        let after = match self.get(AFTER.name) {
             None => None,
-            Some(Target::Object(kind, name)) => Some((kind, name)),
-            Some(_) => return Err(self.wrong("after", "the path of an object, /KIND/NAME")),
+            Some(path) if !path.starts_with('/') => return Err(wrong()),
+            Some(path) => match target(path)? {
+                Target::Object(kind, name) => Some((kind, name)),
+                _ => return Err(wrong()),
+            },
         };
         Ok(Operation::List(Selection { kind, prefix, after, limit }))
-    }
-
-    fn fence(&self) -> Result<Option<u64>, Answer> {
-        self.number("fence", 0..=crate::kernel::MAX_FENCE)
-    }
-
-    fn message(&self) -> Result<u64, Answer> {
-        self.number("message", 0..=u64::MAX)?.ok_or_else(|| missing("message"))
-    }
-
-    /// Which delivery of a message is meant.
-    fn deliveries(&self) -> Result<Option<u64>, Answer> {
-        self.number("deliveries", 0..=u64::MAX)
     }
 
     /// A message's bytes: no payload is the payload `null`.
@@ -290,7 +289,7 @@ impl<'a> Words<'a, '_> {
     }
 
     fn priority(&self) -> Result<i32, Answer> {
-        Ok(self.number("priority", i32::MIN..=i32::MAX)?.unwrap_or(0))
+        Ok(self.number(&PRIORITY)?.unwrap_or(0))
     }
 
     fn verb(&self, kind: Kind, method: &str) -> Result<Verb<'a>, Answer> {
@@ -300,29 +299,30 @@ impl<'a> Words<'a, '_> {
             "SHOW" => Verb::Show,
             "ACQUIRE" => Verb::Acquire(match kind {
                 Kind::ReadWriteLock => {
-                    if self.either("mode", "write", "read")? {
+                    if self.is_other(&MODE)? {
                         Wish::Read
                     } else {
                         Wish::Write
                     }
                 }
-                _ => Wish::Permits(self.number("permits", 0..=u32::MAX)?.unwrap_or(1)),
+                _ => Wish::Permits(self.number(&PERMITS_WANTED)?.unwrap_or(1)),
             }),
-            "RELEASE" => Verb::Release {
-                fence: self.fence()?,
-                permits: self.number("permits", 0..=u32::MAX)?,
-            },
-            "RESIZE" if kind == Kind::Semaphore => Verb::Resize { permits: self.permits()? },
-            "CHECK" => Verb::Check { fence: self.fence()?.ok_or_else(|| missing("fence"))? },
-            "DOWNGRADE" => Verb::Downgrade { fence: self.fence()? },
-            "UPGRADE" => Verb::Upgrade { fence: self.fence()? },
-            "DOWN" => Verb::Down { by: self.number("by", 0..=u32::MAX)?.unwrap_or(1) },
+            "RELEASE" => {
+                Verb::Release { fence: self.number(&FENCE)?, permits: self.number(&PERMITS_GIVEN)? }
+            }
+            "RESIZE" if kind == Kind::Semaphore => {
+                Verb::Resize { permits: self.needed(&PERMITS_MADE)? }
+            }
+            "CHECK" => Verb::Check { fence: self.needed(&FENCE)? },
+            "DOWNGRADE" => Verb::Downgrade { fence: self.number(&FENCE)? },
+            "UPGRADE" => Verb::Upgrade { fence: self.number(&FENCE)? },
+            "DOWN" => Verb::Down { by: self.number(&BY)?.unwrap_or(1) },
             "WAIT" => Verb::Wait,
             "SET" => Verb::Set,
-            "RESET" => Verb::Reset { count: self.number("count", 0..=u32::MAX)? },
+            "RESET" => Verb::Reset { count: self.number(&NEW_COUNT)? },
             "ARRIVE" => Verb::Arrive {
-                parties: self.number("parties", 0..=u32::MAX)?.ok_or_else(|| missing("parties"))?,
-                generation: self.number("generation", 0..=crate::kernel::MAX_FENCE)?,
+                parties: self.needed(&PARTIES)?,
+                generation: self.number(&GENERATION)?,
             },
             "PUT" => Verb::Put {
                 payload: self.payload(),
@@ -330,27 +330,26 @@ impl<'a> Words<'a, '_> {
                 delay: self.delay()?,
             },
             "TRANSFER" => Verb::Transfer { payload: self.payload(), priority: self.priority()? },
-            "TAKE" => Verb::Take { manual: self.either("ack", "auto", "manual")? },
-            "ACK" => Verb::Ack { message: self.message()?, deliveries: self.deliveries()? },
+            "TAKE" => Verb::Take { manual: self.is_other(&ACK)? },
+            "ACK" => {
+                Verb::Ack { message: self.needed(&MESSAGE)?, deliveries: self.number(&DELIVERIES)? }
+            }
             "RETURN" => Verb::Return {
-                message: self.message()?,
-                deliveries: self.deliveries()?,
+                message: self.needed(&MESSAGE)?,
+                deliveries: self.number(&DELIVERIES)?,
                 delay: self.delay()?,
             },
             _ => return Err(unknown_method(self.request, &format!("a {}", kind.singular()))),
         })
     }
 
-    /// How many permits a semaphore is to have.
-    fn permits(&self) -> Result<u32, Answer> {
-        let permits = self.number("permits", 1..=semaforo::policy::Permits::MAX)?;
-        permits.ok_or_else(|| missing("permits"))
-    }
-
     fn semaphore(&self) -> Result<Settings, Answer> {
-        let permits = self.permits()?;
-        let initial = self.number("initial", 0..=permits)?.unwrap_or(permits);
-        if self.flag("open")? {
+        let permits = self.needed(&PERMITS_MADE)?;
+        let initial = self.number(&INITIAL)?.unwrap_or(permits);
+        if initial > permits {
+            return Err(self.wrong(INITIAL.name, format!("at most permits, which is {permits}")));
+        }
+        if self.is_other(&OPEN)? {
             return Ok(Settings::OpenSemaphore { permits, initial });
         }
         if initial < permits {
@@ -364,16 +363,11 @@ impl<'a> Words<'a, '_> {
     fn settings(&self, kind: Kind) -> Result<Settings, Answer> {
         Ok(match kind {
             Kind::Semaphore => self.semaphore()?,
-            Kind::Latch => Settings::Latch {
-                count: self.number("count", 0..=u32::MAX)?.ok_or_else(|| missing("count"))?,
-            },
-            Kind::Event => Settings::Event {
-                auto: self.either("reset", "manual", "auto")?,
-                set: self.flag("set")?,
-            },
-            Kind::Queue => {
-                Settings::Queue { capacity: self.number("capacity", 0..=u64::MAX)?.unwrap_or(0) }
+            Kind::Latch => Settings::Latch { count: self.needed(&COUNT)? },
+            Kind::Event => {
+                Settings::Event { auto: self.is_other(&RESET)?, set: self.is_other(&SET)? }
             }
+            Kind::Queue => Settings::Queue { capacity: self.number(&CAPACITY)?.unwrap_or(0) },
             Kind::Lock | Kind::ReadWriteLock | Kind::Barrier => {
                 let reason =
                     format!("a {} is not created: it exists by being used", kind.singular());

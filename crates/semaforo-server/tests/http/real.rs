@@ -11,7 +11,7 @@ use semaforo_server::server::{self, Options};
 use semaforo_server::wire;
 
 /// A server with HTTP, and where that is.
-fn start(options: Options) -> (Server, SocketAddr) {
+pub(crate) fn start(options: Options) -> (Server, SocketAddr) {
     let http = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     let server = server::Server::start(Options { http, ..options }).unwrap();
     let address = server.http_address().unwrap();

@@ -18,7 +18,7 @@ const ALL: &str = "fedcba9876543210";
 const OBSERVER: &str = "0123456789abcdef";
 
 /// A server that wants tokens, and where it speaks HTTP.
-fn guarded(options: Options) -> (Server, SocketAddr) {
+pub(crate) fn guarded(options: Options) -> (Server, SocketAddr) {
     let file = format!("{ALL} rights=use,create,admin\n{OBSERVER} rights=observe\n");
     let tokens = Some(Tokens::parse(&file).unwrap());
     let http = Some(SocketAddr::from(([127, 0, 0, 1], 0)));

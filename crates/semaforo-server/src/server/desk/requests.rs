@@ -131,9 +131,8 @@ impl Desk {
         if let Some(wrong) = wrong {
             return Err(Answer::error(Status::Senseless, wrong.to_string()).into());
         }
-        if name.is_some_and(|name| name.len() > MAX_ID) {
-            let reason = format!("header id has more than {MAX_ID} bytes");
-            return Err(Answer::error(Status::Senseless, reason).into());
+        if let Some(wrong) = name.and_then(|name| wrong_with_id(name, caller)) {
+            return Err(Answer::error(Status::Senseless, wrong).into());
         }
         if self.stopping {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
@@ -338,6 +337,16 @@ fn read(frame: &[u8]) -> (Request<'_>, Option<RequestError>) {
             (Request { raw: frame, method, path, headers, payload: None }, Some(wrong))
         }
     }
+}
+
+/// What is wrong with the id of a request, if anything is. Over HTTP it comes back in a header, which
+/// has no place for control characters.
+fn wrong_with_id(id: &str, caller: Caller) -> Option<String> {
+    if id.len() > MAX_ID {
+        return Some(format!("header id has more than {MAX_ID} bytes"));
+    }
+    let is_odd = matches!(caller, Caller::Http(_)) && id.chars().any(char::is_control);
+    is_odd.then(|| "header id has a control character".to_owned())
 }
 
 /// Why a request is not allowed, if it is not.

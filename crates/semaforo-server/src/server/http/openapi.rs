@@ -2,10 +2,17 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::operations::{HEADERS, Header, KINDS, Kind, Operation, Value};
+use super::operations::{
+    ACK, HEADERS, Header, KINDS, Kind, LIST, Operation, SESSION, Session, UNBOUNDED, Value,
+};
+use crate::kernel;
+use crate::server::limits::MAX_NAME;
 
 /// Statuses that any operation may have.
-const STATUSES: &[u16] = &[200, 400, 401, 403, 405, 409, 413, 429, 503, 507];
+const STATUSES: &[u16] =
+    &[200, 400, 401, 403, 405, 408, 409, 410, 413, 415, 421, 429, 431, 503, 507];
+/// Statuses, and no others but 200, of what is asked with GET.
+const GET_STATUSES: &[u16] = &[400, 405, 408, 421, 431, 503];
 
 const fn meaning(status: u16) -> &'static str {
     match status {
@@ -16,21 +23,29 @@ const fn meaning(status: u16) -> &'static str {
         403 => "this token does not allow that",
         404 => "there is no such object",
         405 => "this object has no such method",
+        408 => "the request did not come to its end in time",
         409 => "conflict: other settings; broken barrier; a seq that was used for another request",
         410 => "gone: the session, or the hold, has ended",
         413 => "too large, or nested too deep",
+        415 => "a body is application/json",
+        421 => "not a name of this server",
         429 => "over a limit",
+        431 => "the head of the request is too large",
         503 => "shutting down, or busy",
         _ => "no space",
     }
 }
 
-/// The document, OpenAPI 3.1.
-pub fn document() -> Json {
+/// The document, OpenAPI 3.1, of a server that `wants_tokens` or does not.
+pub fn document(wants_tokens: bool) -> Json {
     let mut paths = Map::new();
     for kind in KINDS {
         for operation in kind.operations {
             paths.insert(path(kind, operation), json!({ "post": describe(kind, operation) }));
+        }
+        if kind.is_named {
+            let all = Kind { is_named: false, ..*kind };
+            paths.insert(path(&all, &LIST), json!({ "post": describe(&all, &LIST) }));
         }
     }
     paths.insert("/v1".into(), json!({ "post": object_endpoint() }));
@@ -40,23 +55,13 @@ pub fn document() -> Json {
         ("/metrics", "Figures, for Prometheus.", "text/plain"),
         ("/openapi.json", "This document.", "application/json"),
     ] {
-        let mut answers = Map::new();
-        let answer = json!({ "description": summary, "content": { content: {} } });
-        answers.insert("200".into(), answer);
-        if path == "/metrics" {
-            let needed = "A token with the right `observe` is needed.";
-            answers.insert("401".into(), json!({ "description": needed }));
-            answers.insert("403".into(), json!({ "description": needed }));
-        }
-        paths.insert(
-            path.into(),
-            json!({ "get": { "summary": summary, "tags": ["operation"], "responses": answers } }),
-        );
+        paths.insert(path.into(), json!({ "get": page(path, summary, content) }));
     }
     let tags: Vec<Json> = KINDS
         .iter()
         .map(|kind| json!({ "name": tag(kind), "description": kind.summary }))
         .collect();
+    let security = if wants_tokens { json!([{ "token": [] }]) } else { json!([]) };
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -64,13 +69,23 @@ pub fn document() -> Json {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Synchronizers by name. The same operations, headers and statuses as over TCP. \
                 A header of a request is a parameter of the query, or an HTTP header Semaforo-NAME; \
-                a header of an answer is an HTTP header Semaforo-NAME. Holds need a named session.",
+                a header of an answer is an HTTP header Semaforo-NAME. Holds need a named session: \
+                TAKE with ack=manual does, too, and so do seq and acked.",
             "license": { "name": env!("CARGO_PKG_LICENSE") },
         },
         "tags": tags,
         "paths": paths,
         "components": {
             "schemas": {
+                "Answer": {
+                    "type": "object",
+                    "properties": {
+                        "Status": { "type": "integer", "minimum": 200, "maximum": 599 },
+                        "Headers": { "type": "object", "additionalProperties": { "type": "string" } },
+                        "Payload": {},
+                    },
+                    "required": ["Status"],
+                },
                 "Error": {
                     "type": "object",
                     "properties": { "error": { "type": "string" } },
@@ -79,7 +94,7 @@ pub fn document() -> Json {
             },
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
-        "security": [{}, { "token": [] }],
+        "security": security,
     })
 }
 
@@ -101,22 +116,27 @@ fn path(kind: &Kind, operation: &Operation) -> String {
     path
 }
 
+/// The id of an operation, which links name it by.
+fn id(tag: &str, method: &str) -> String {
+    format!("{tag}-{}", method.to_lowercase())
+}
+
 fn describe(kind: &Kind, operation: &Operation) -> Json {
     let mut parameters = Vec::new();
     if kind.is_named {
         parameters.push(json!({
             "name": "name", "in": "path", "required": true,
             "description": "1 to 255 bytes without control characters",
-            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+            "schema": name_schema(),
         }));
     }
-    parameters.extend(operation.headers.iter().chain(HEADERS).map(parameter));
+    parameters.extend(operation.all_headers().map(|header| parameter(&header)));
     let mut described = json!({
-        "operationId": format!("{}-{}", tag(kind), operation.method.to_lowercase()),
+        "operationId": id(tag(kind), operation.method),
         "tags": [tag(kind)],
         "summary": operation.summary,
         "parameters": parameters,
-        "responses": responses(operation),
+        "responses": responses(kind, operation),
     });
     if operation.takes_payload {
         described["requestBody"] = json!({
@@ -127,64 +147,272 @@ fn describe(kind: &Kind, operation: &Operation) -> Json {
     described
 }
 
-fn parameter(header: &Header) -> Json {
-    let schema = match header.value {
+/// Text of so many bytes without control characters. A schema counts characters, of which one may have four bytes.
+fn text_schema(least: usize, most: usize) -> Json {
+    let few = most / 4;
+    let pattern = format!("^([ -~]{{{least},{most}}}|{PLAIN}{{{least},{few}}})$");
+    json!({ "type": "string", "minLength": least, "maxLength": most, "pattern": pattern })
+}
+
+/// Everything but control characters.
+const PLAIN: &str = "[^\\u0000-\\u001F\\u007F-\\u009F]";
+
+fn name_schema() -> Json {
+    text_schema(1, MAX_NAME)
+}
+
+/// What a path of an object looks like, `/KIND/NAME`.
+fn path_schema(kinds: &str) -> Json {
+    let few = MAX_NAME / 4;
+    let pattern = format!("^/({kinds})/([ -~]{{1,{MAX_NAME}}}|{PLAIN}{{1,{few}}})$");
+    json!({ "type": "string", "pattern": pattern })
+}
+
+fn schema(value: Value) -> Json {
+    match value {
+        Value::Number(least, UNBOUNDED) => json!({ "type": "integer", "minimum": least }),
         Value::Number(least, most) => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
         Value::Text => json!({ "type": "string" }),
+        Value::Plain(most) => text_schema(0, most),
+        Value::Session => json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" }),
+        Value::Path => path_schema(&kernel::Kind::ALL.map(kernel::Kind::plural).join("|")),
         Value::OneOf(words) => {
             json!({ "type": "string", "enum": words, "default": words.first() })
         }
-    };
+    }
+}
+
+fn parameter(header: &Header) -> Json {
     json!({
         "name": header.name, "in": "query", "required": header.is_required,
-        "description": header.summary, "schema": schema,
+        "description": header.summary, "schema": schema(header.value),
     })
 }
 
-fn responses(operation: &Operation) -> Json {
+/// What is wrong, in words.
+fn error(status: u16) -> Json {
+    let schema = json!({ "$ref": "#/components/schemas/Error" });
+    json!({ "description": meaning(status), "content": { "application/json": { "schema": schema } } })
+}
+
+fn responses(kind: &Kind, operation: &Operation) -> Json {
     let mut statuses: Vec<u16> = STATUSES.iter().chain(operation.statuses).copied().collect();
     statuses.sort_unstable();
     statuses.dedup();
     let mut responses = Map::new();
     for status in statuses {
-        let mut response = json!({ "description": meaning(status) });
-        if status == 200 {
-            if operation.gives_payload {
-                response["content"] = json!({ "application/json": { "schema": {} } });
-            }
-            let headers: Map<String, Json> = operation
-                .answers
-                .iter()
-                .map(|name| (header_name(name), json!({ "schema": { "type": "string" } })))
-                .collect();
-            if !headers.is_empty() {
-                response["headers"] = Json::Object(headers);
-            }
-        } else if status != 204 {
-            response["content"] = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
-        }
+        let response = match status {
+            200 => done(kind, operation),
+            204 => json!({ "description": meaning(status) }),
+            _ => error(status),
+        };
         responses.insert(status.to_string(), response);
     }
     Json::Object(responses)
 }
 
+fn done(kind: &Kind, operation: &Operation) -> Json {
+    let mut response = json!({ "description": meaning(200) });
+    if operation.gives_payload {
+        response["content"] = json!({ "application/json": { "schema": {} } });
+    }
+    let headers: Map<String, Json> = operation
+        .answers
+        .iter()
+        .map(|name| {
+            let schema = match *name {
+                "session" => schema(Value::Session),
+                // What is not visible is percent-encoded.
+                "after" => json!({ "type": "string", "pattern": "^/[a-z]+/[ -~]+$" }),
+                _ => json!({ "type": "integer", "minimum": 0 }),
+            };
+            (header_name(name), json!({ "schema": schema }))
+        })
+        .collect();
+    if !headers.is_empty() {
+        response["headers"] = Json::Object(headers);
+    }
+    let links = links(kind, operation);
+    if !links.is_empty() {
+        response["links"] = Json::Object(links);
+    }
+    response
+}
+
+/// What can be asked next, with what was answered.
+fn links(kind: &Kind, operation: &Operation) -> Map<String, Json> {
+    let (object, session) = (("name", "$request.path.name"), ("session", "$request.query.session"));
+    let opened = ("session", "$response.header.Semaforo-Session");
+    let fence = ("fence", "$response.header.Semaforo-Fence");
+    let message = ("message", "$response.header.Semaforo-Message");
+    let deliveries = ("deliveries", "$response.header.Semaforo-Deliveries");
+    type Next<'a> = (&'a str, Vec<&'a str>, Vec<(&'a str, &'a str)>);
+    let next: Vec<Next<'_>> = match (kind.path, operation.method) {
+        ("sessions", "OPEN") => vec![
+            ("sessions", vec!["KEEPALIVE", "CLOSE"], vec![opened]),
+            ("locks", vec!["ACQUIRE"], vec![opened]),
+            ("rwlocks", vec!["ACQUIRE"], vec![opened]),
+        ],
+        ("locks" | "semaphores", "ACQUIRE") => {
+            vec![(kind.path, vec!["RELEASE", "CHECK"], vec![object, session, fence])]
+        }
+        ("rwlocks", "ACQUIRE") => {
+            let methods = vec!["RELEASE", "CHECK", "DOWNGRADE"];
+            vec![(kind.path, methods, vec![object, session, fence])]
+        }
+        ("queues", "TAKE") => {
+            let delivery = vec![object, session, message, deliveries];
+            vec![(kind.path, vec!["ACK", "RETURN"], delivery)]
+        }
+        (_, "CREATE") => {
+            let others = kind.operations.iter().filter(|other| other.method != "CREATE");
+            vec![(kind.path, others.map(|other| other.method).collect(), vec![object])]
+        }
+        _ => Vec::new(),
+    };
+    let mut links = Map::new();
+    for (tag, methods, parameters) in next {
+        for method in methods {
+            let parameters: Map<String, Json> =
+                parameters.iter().map(|(name, from)| ((*name).to_owned(), json!(from))).collect();
+            let operation = id(tag, method);
+            let link = json!({ "operationId": operation, "parameters": parameters });
+            links.insert(operation, link);
+        }
+    }
+    links
+}
+
 fn object_endpoint() -> Json {
-    let any = json!({ "application/json": { "schema": { "type": "object" } } });
+    let (mut responses, mut variants) = (Map::new(), Vec::new());
+    for kind in KINDS {
+        let all = Kind { is_named: false, ..*kind };
+        variants.extend(kind.operations.iter().flat_map(|it| request_objects(kind, it)));
+        variants.extend(kind.is_named.then(|| request_objects(&all, &LIST)).into_iter().flatten());
+    }
+    for status in STATUSES.iter().chain(&[404]) {
+        let answer = json!({ "$ref": "#/components/schemas/Answer" });
+        let schema = match status {
+            200 => answer,
+            // It depends on how far the request has got.
+            _ => json!({ "anyOf": [answer, { "$ref": "#/components/schemas/Error" }] }),
+        };
+        let content = json!({ "application/json": { "schema": schema } });
+        let response = json!({ "description": meaning(*status), "content": content });
+        responses.insert(status.to_string(), response);
+    }
     json!({
         "operationId": "request",
         "tags": ["server"],
-        "summary": "Any request, as the object that goes over TCP.",
-        "requestBody": { "required": true, "content": any },
-        "responses": {
-            "default": {
-                "description": "The answer object. The HTTP status is its Status, but 200 for 204, \
-                    which could have no body.",
-                "content": any,
-            },
+        "summary": "Any request, as the object that goes over TCP. The HTTP status is that of the answer \
+            object, but 200 for 204, which could have no body.",
+        "requestBody": {
+            "required": true,
+            "content": { "application/json": { "schema": { "anyOf": variants } } },
         },
+        "responses": responses,
     })
+}
+
+/// The objects that ask for an operation: with a session, without, or both.
+fn request_objects(kind: &Kind, operation: &Operation) -> Vec<Json> {
+    let without = (operation.session != Session::Must).then(|| {
+        let headers = operation.all_headers().filter(|header| !is_of_sessions(header));
+        let alone = |header: Header| if header.name == ACK.name { ACK_ALONE } else { header };
+        request_object(kind, operation, headers.map(alone))
+    });
+    let with = (operation.session != Session::Never).then(|| {
+        let must = |header: Header| Header {
+            is_required: header.is_required || header.name == SESSION.name,
+            ..header
+        };
+        request_object(kind, operation, operation.all_headers().map(must))
+    });
+    without.into_iter().chain(with).collect()
+}
+
+/// Without a session there is nothing that a message could be out to.
+const ACK_ALONE: Header = Header { value: Value::OneOf(&["auto"]), ..ACK };
+
+fn is_of_sessions(header: &Header) -> bool {
+    HEADERS.iter().any(|other| other.name == header.name)
+}
+
+fn request_object(
+    kind: &Kind,
+    operation: &Operation,
+    headers: impl Iterator<Item = Header>,
+) -> Json {
+    let path = match (kind.path, kind.is_named) {
+        ("", _) if operation.is_pathless => json!({ "type": ["string", "null"] }),
+        ("", _) => json!({ "enum": ["/", "", null] }),
+        (path, true) => path_schema(path),
+        (path, false) => json!({ "const": format!("/{path}") }),
+    };
+    let (mut known, mut needed) = (Map::new(), Vec::new());
+    for header in headers {
+        known.insert(header.name.to_owned(), object_header(&header));
+        needed.extend(header.is_required.then_some(header.name));
+    }
+    let mut required = vec!["Method"];
+    required.extend((!kind.path.is_empty()).then_some("Path"));
+    required.extend((!needed.is_empty()).then_some("Headers"));
+    let types = if needed.is_empty() { json!(["object", "null"]) } else { json!("object") };
+    let mut properties = json!({
+        "Method": { "const": operation.method },
+        "Path": path,
+        "Headers": {
+            "type": types, "properties": known, "required": needed,
+            "additionalProperties": { "type": ["string", "number", "boolean", "null"] },
+        },
+    });
+    if operation.takes_payload {
+        properties["Payload"] = json!({});
+    }
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+/// A header as a member of an object: `null` is absent, and a number or a truth value is as good as
+/// its text.
+fn object_header(header: &Header) -> Json {
+    let mut values = vec![schema(header.value)];
+    match header.value {
+        Value::Text | Value::Plain(_) => values.push(json!({ "type": ["number", "boolean"] })),
+        Value::OneOf(words) if words.contains(&"true") => values.push(json!({ "type": "boolean" })),
+        _ => {}
+    }
+    if !header.is_required {
+        values.push(json!({ "type": "null" }));
+    }
+    json!({ "anyOf": values })
+}
+
+fn page(path: &str, summary: &str, content: &str) -> Json {
+    let mut responses = Map::new();
+    let answer =
+        |description: &str| json!({ "description": description, "content": { content: {} } });
+    responses.insert("200".into(), answer(summary));
+    for status in GET_STATUSES {
+        responses.insert(status.to_string(), error(*status));
+    }
+    match path {
+        "/metrics" => {
+            for status in [401, 403] {
+                responses.insert(status.to_string(), error(status));
+            }
+        }
+        "/healthz" | "/readyz" => {
+            responses["503"]["content"][content] = json!({});
+        }
+        _ => {}
+    }
+    let mut page = json!({ "summary": summary, "tags": ["operation"], "responses": responses });
+    if path != "/metrics" {
+        page["security"] = json!([]);
+    }
+    page
 }
 
 /// `fence` as `Semaforo-Fence`.
@@ -202,10 +430,11 @@ mod tests {
 
     #[test]
     fn every_operation_is_described_once() {
-        let document = document();
+        let document = document(false);
         let paths = document["paths"].as_object().unwrap();
         let operations: usize = KINDS.iter().map(|kind| kind.operations.len()).sum();
-        assert_eq!(paths.len(), operations + 5, "a path is there twice");
+        let lists = KINDS.iter().filter(|kind| kind.is_named).count();
+        assert_eq!(paths.len(), operations + lists + 5, "a path is there twice");
         let acquire = &paths["/v1/locks/{name}/ACQUIRE"]["post"];
         assert_eq!(acquire["parameters"][1]["name"], "timeout");
         assert!(acquire["responses"]["200"]["headers"]["Semaforo-Fence"].is_object());
@@ -215,5 +444,26 @@ mod tests {
             paths.values().filter_map(|path| path["post"]["operationId"].as_str()).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn every_link_leads_to_an_operation_and_fills_its_parameters() {
+        let document = document(true);
+        let paths = document["paths"].as_object().unwrap();
+        let find = |id: &Json| paths.values().find(|path| path["post"]["operationId"] == *id);
+        let mut links = 0;
+        for link in
+            paths.values().filter_map(|path| path["post"]["responses"]["200"]["links"].as_object())
+        {
+            for link in link.values() {
+                let parameters = &find(&link["operationId"]).unwrap()["post"]["parameters"];
+                for name in link["parameters"].as_object().unwrap().keys() {
+                    let mut known = parameters.as_array().unwrap().iter();
+                    assert!(known.any(|known| known["name"] == **name), "{link}");
+                }
+                links += 1;
+            }
+        }
+        assert!(links > 13, "{links}");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::answer::{Answer, Date, JSON, PROMETHEUS, TEXT};
 use super::frame::frame;
+use super::operations::gives_payload;
 use super::parser::{Parser, Phase, Request, Step};
 use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
@@ -73,8 +74,18 @@ struct Unsettled {
 struct Waiting {
     ticket: Ticket,
     keep_alive: bool,
-    /// Whether the answer object itself is the body.
-    is_object: bool,
+    form: Form,
+}
+
+/// What the body of an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The answer object itself.
+    Object,
+    /// The payload, if there is one.
+    Payload,
+    /// The payload, which may be `null`.
+    AnyPayload,
 }
 
 impl<B: Backend> Http<B> {
@@ -210,17 +221,22 @@ impl<B: Backend> Http<B> {
             },
             Route::OpenApi => {
                 if self.document.is_empty() {
-                    self.document = format!("{:#}\n", openapi::document()).into_bytes();
+                    let wants_tokens = !self.backend.knows(None);
+                    self.document = format!("{:#}\n", openapi::document(wants_tokens)).into_bytes();
                 }
                 (200, JSON, self.document.clone())
             }
             route => {
-                let is_object = route == Route::Object;
+                let form = match &route {
+                    Route::Operation { method, .. } if gives_payload(method) => Form::AnyPayload,
+                    Route::Operation { .. } => Form::Payload,
+                    _ => Form::Object,
+                };
                 let Options { body: size, depth, .. } = self.options;
                 let submission = frame(route, &body, wire::Limits { size, depth })
                     .map(|frame| Submission { frame, token: head.token, peer: address });
                 match submission {
-                    Ok(submission) => self.submit(net, id, submission, keep_alive, is_object),
+                    Ok(submission) => self.submit(net, id, submission, keep_alive, form),
                     Err(refusal) => self.refuse(net, id, &refusal, keep_alive),
                 }
                 return;
@@ -239,7 +255,7 @@ impl<B: Backend> Http<B> {
         id: ConnectionId,
         submission: Submission,
         keep_alive: bool,
-        is_object: bool,
+        form: Form,
     ) {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
@@ -249,7 +265,7 @@ impl<B: Backend> Http<B> {
         }
         self.tickets.insert(ticket, id);
         if let Some(client) = self.client(id) {
-            client.waiting = Some(Waiting { ticket, keep_alive, is_object });
+            client.waiting = Some(Waiting { ticket, keep_alive, form });
         }
         // The next request of this connection starts when this one is answered.
         net.pause(id);
@@ -332,10 +348,11 @@ impl<B: Backend> Http<B> {
         match wire::Answer::parse(answered.frame.trim_ascii()) {
             Ok(answer) => {
                 let headers: Vec<_> = answer.headers.iter().collect();
-                let (status, headers, body) = match (waiting.is_object, answer.status) {
-                    (true, 204) => (200, Vec::new(), answered.frame.as_slice()),
-                    (true, status) => (status, Vec::new(), answered.frame.as_slice()),
-                    (false, status) => (status, headers, answer.payload.unwrap_or_default()),
+                let (status, headers, body) = match (waiting.form, answer.status) {
+                    (Form::Object, 204) => (200, Vec::new(), answered.frame.as_slice()),
+                    (Form::Object, status) => (status, Vec::new(), answered.frame.as_slice()),
+                    (Form::AnyPayload, 200) => (200, headers, answer.payload.unwrap_or(b"null")),
+                    (_, status) => (status, headers, answer.payload.unwrap_or_default()),
                 };
                 let answer = Answer {
                     status,
