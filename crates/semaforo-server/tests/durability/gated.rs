@@ -19,6 +19,17 @@ impl Gated {
         Self { disk: SimulatedDisk::new(), gate: Arc::default() }
     }
 
+    /// Opens the gate at the end of a test at the latest: a server does not end before its threads.
+    pub(crate) fn open_at_last(&self) -> impl Drop {
+        struct AtLast(Gated);
+        impl Drop for AtLast {
+            fn drop(&mut self) {
+                self.0.open();
+            }
+        }
+        AtLast(self.clone())
+    }
+
     /// From now on segments are made at once.
     pub(crate) fn open(&self) {
         *self.gate.0.lock().unwrap() = true;
