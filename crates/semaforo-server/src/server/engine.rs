@@ -76,6 +76,8 @@ pub(super) struct Engine {
     failure: Option<io::Error>,
     /// The batch of this turn that took longest, and how many bytes it had, if it took long.
     slow_batch: Option<(Duration, usize)>,
+    /// How long the journal took to sync what was written before, if it took long.
+    slow_sync: Option<Duration>,
     pub(super) decided: u64,
     pub(super) journaled: u64,
     pub(super) batches: u64,
@@ -106,6 +108,7 @@ impl Engine {
             held_sessions: Vec::new(),
             failure: None,
             slow_batch: None,
+            slow_sync: None,
             decided: 0,
             journaled: 0,
             batches: 0,
@@ -347,7 +350,9 @@ impl Engine {
 
     /// Lets the journal do what is due, and says when the loop has to turn again.
     pub(super) fn turn_ends(&mut self, instant: Instant) -> io::Result<Option<Instant>> {
+        let begun = Instant::now();
         self.journal.turn(instant)?;
+        self.slow_sync = Some(begun.elapsed()).filter(|took| *took >= SLOW_BATCH);
         let kernel = self.kernel.next_deadline();
         let journal = self.journal.next_turn();
         self.planned = kernel;
@@ -385,6 +390,11 @@ impl Engine {
     /// A batch that took long in this turn, and how many bytes it had.
     pub(super) fn slow_batch(&mut self) -> Option<(Duration, usize)> {
         self.slow_batch.take()
+    }
+
+    /// How long it took to sync what earlier turns had written, if it took long.
+    pub(super) fn slow_sync(&mut self) -> Option<Duration> {
+        self.slow_sync.take()
     }
 
     pub(super) fn notice(&mut self) -> Option<Notice> {

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{Journal, Position};
+use semaforo_server::journal::{Journal, MemoryJournal, Position};
 use semaforo_server::kernel::State;
+use semaforo_server::server::log::{Format, Level, Log};
 use semaforo_server::server::{Options, Server};
+
+use crate::support::Lines;
 
 /// A journal that is durable when the test says so.
 #[derive(Clone, Default)]
@@ -140,4 +143,63 @@ fn answers_leave_only_when_what_they_saw_is_durable() {
     producer.send(r#"{"Method":"SHUTDOWN"}"#);
     assert_eq!(producer.answer(), r#"{"Status":200}"#);
     running.join().unwrap().unwrap();
+}
+
+/// A disk that takes its time, for batches or for what was written before.
+struct Lazy {
+    journal: MemoryJournal,
+    submitting: Duration,
+    turning: Duration,
+}
+
+impl Journal for Lazy {
+    fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> std::io::Result<Position> {
+        thread::sleep(self.submitting);
+        self.journal.submit(events, time, urgent)
+    }
+
+    fn submitted(&self) -> Position {
+        self.journal.submitted()
+    }
+
+    fn durable(&mut self) -> std::io::Result<Position> {
+        self.journal.durable()
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.journal.has_room(bytes)
+    }
+
+    fn turn(&mut self, _: Instant) -> std::io::Result<()> {
+        if self.submitted() > 0 {
+            thread::sleep(std::mem::take(&mut self.turning));
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>, time: u64) -> std::io::Result<()> {
+        Box::new(self.journal).close(time)
+    }
+}
+
+#[test]
+fn a_slow_disk_is_a_line_in_the_log() {
+    const LONG: Duration = Duration::from_millis(120);
+    let (journal, none) = (MemoryJournal::default, Duration::ZERO);
+    for (lazy, expected) in [
+        (Lazy { journal: journal(), submitting: LONG, turning: none }, "journal: a batch of "),
+        (Lazy { journal: journal(), submitting: none, turning: LONG }, "journal: a sync took "),
+    ] {
+        let lines = Lines::default();
+        let (log, end) =
+            Log::to(Box::new(lines.clone()), Level::Warning, Format::Plain, 100).unwrap();
+        let options = Options { log: Some(log), ..Options::default() };
+        let server = Server::with_journal(options, State::default(), Box::new(lazy), 0).unwrap();
+        let server = crate::support::Server::run(server);
+        server.connect().done("CREATE q");
+        server.stop();
+        drop(end);
+        let text = lines.text();
+        assert!(text.contains(expected), "{text}");
+    }
 }

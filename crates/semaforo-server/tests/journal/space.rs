@@ -110,6 +110,25 @@ fn a_full_disk_is_reason_enough_for_a_snapshot() {
     assert_eq!(open(&disk, SMALL).state.last, 200);
 }
 
+/// Before the space is gone, while there still is some for the snapshot itself.
+#[test]
+fn little_space_is_reason_enough_for_a_snapshot() {
+    let disk = SimulatedDisk::new();
+    disk.set_capacity(Some(44 << 10));
+    let mut journal = open(&disk, NO_SNAPSHOTS).journal;
+    for number in 1..=200 {
+        assert!(journal.has_room(512), "{number}");
+        journal.submit(&event(number, 500), number, false).unwrap();
+        journal.turn(Instant::now()).unwrap();
+    }
+    let seen = notices(&mut journal);
+    assert!(seen.len() > 3, "{seen:?}");
+    assert!(seen.iter().all(|notice| matches!(notice, Notice::Snapshot { .. })), "{seen:?}");
+    assert!(!journal.is_short_of_space());
+    drop(journal);
+    assert_eq!(open(&disk, SMALL).state.last, 200);
+}
+
 #[test]
 fn a_new_journal_needs_space_for_a_segment() {
     let disk = SimulatedDisk::new();

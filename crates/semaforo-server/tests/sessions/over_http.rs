@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use rustix::net::sockopt;
 use semaforo_server::journal::Journal;
@@ -11,7 +10,7 @@ use semaforo_server::server::Options;
 use semaforo_server::server::log::{Format, Level, Log};
 
 use crate::named::open;
-use crate::support::{Held, LONG, Server};
+use crate::support::{Held, LONG, Lines, Server};
 
 /// A connection that speaks HTTP.
 pub(crate) struct Http(TcpStream);
@@ -190,20 +189,6 @@ fn panic_on_demand() {
     assert!(!PANICS.load(Ordering::SeqCst), "as the test has ordered");
 }
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Half a server is worse than none: a program that watches it would not notice. What was answered
 /// is kept, as always.
 #[test]
@@ -225,7 +210,7 @@ fn a_panic_of_the_http_thread_is_logged_and_ends_the_server() {
     let outcome = server.outcome().unwrap_err();
     assert!(outcome.to_string().contains("HTTP"), "{outcome}");
     drop(end);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     assert!(text.contains("error") && text.contains("as the test has ordered"), "{text}");
 }
 

@@ -11,6 +11,9 @@ impl Desk {
         if let Some((took, bytes)) = self.engine.slow_batch() {
             self.log.warning(format_args!("journal: a batch of {bytes} bytes took {took:.1?}"));
         }
+        if let Some(took) = self.engine.slow_sync() {
+            self.log.warning(format_args!("journal: a sync took {took:.1?}"));
+        }
         for session in self.engine.out.ended.drain(..) {
             let why = match session.why {
                 SessionEnd::Closed => "was closed",
