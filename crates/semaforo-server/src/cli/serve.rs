@@ -89,8 +89,8 @@ pub(super) struct Serve {
     /// The private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Who may do what: a token in each line, with prefix=..., rights=use,create,admin,observe and
-    /// name=...
+    /// Who may do what: a token in each line, with prefix=..., rights=use,create,admin,observe,
+    /// name=..., and quotas objects=..., sessions=..., waits=...
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
     /// The most connections of HTTP clients

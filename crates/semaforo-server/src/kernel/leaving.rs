@@ -39,7 +39,7 @@ impl Kernel {
     ) -> bool {
         let Some(session) = self.state.session_mut(place) else { return true };
         if out.tells {
-            out.ended.push(EndedSession { label: session.label.clone(), why });
+            out.ended.push(EndedSession { id: session.id, label: session.label.clone(), why });
         }
         if let Some(check) = session.check.take() {
             self.session_checks.remove(&(check, place));

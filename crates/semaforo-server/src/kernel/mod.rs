@@ -204,6 +204,8 @@ impl Output {
 /// A session that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedSession {
+    /// Which it was.
+    pub id: SessionId,
     /// What people know of it.
     pub label: Box<str>,
     /// Why it has ended.

@@ -7,6 +7,7 @@
 //! # token                            prefix (default: all names)  rights (default: use,create)
 //! 7c1f0e0d4c1d4bd0a6a1cbb7cf8a1f1e   prefix=ci/                   rights=use  name=ci
 //! 0f5d7d0e4b7a4c6c8d1e2f3a4b5c6d7e   rights=use,create,admin
+//! 9d2b6e7c1a5f4e3d8c7b6a5f4e3d2c1b   name=guest  objects=100 sessions=10 waits=50
 //! ```
 
 use std::error::Error;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
+use super::quotas::{Counted, Quotas};
 use crate::kernel::{Operation, Selection};
 
 /// The shortest token: shorter ones can be guessed.
@@ -79,9 +81,15 @@ pub struct Token {
     secret: Vec<u8>,
     name: String,
     rights: Rights,
+    quotas: Quotas,
 }
 
 impl Token {
+    /// How much it may have.
+    pub(super) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
     /// What it allows.
     #[must_use]
     pub fn rights(&self) -> &Rights {
@@ -151,6 +159,7 @@ impl Tokens {
                 return Err(bad(format!("a token has fewer than {MIN_TOKEN} characters")));
             }
             let mut name = fingerprint(token);
+            let mut quotas = Quotas::default();
             let mut rights = Rights { administers: false, observes: false, ..Rights::all() };
             for word in words {
                 match word.split_once('=') {
@@ -173,15 +182,21 @@ impl Tokens {
                             }
                         }
                     }
+                    Some((what, most)) if Counted::of(what).is_some() => {
+                        let number = format!("{what}={most}; a quota is a number");
+                        let most = most.parse().map_err(|_| bad(number))?;
+                        Counted::of(what).into_iter().for_each(|counted| quotas.set(counted, most));
+                    }
                     _ => {
                         return Err(bad(format!(
-                            "{word:?}; after the token come prefix=..., rights=... and name=..."
+                            "{word:?}; after the token come prefix=..., rights=..., name=..., \
+                             objects=..., sessions=... and waits=..."
                         )));
                     }
                 }
             }
             let secret = token.as_bytes().to_vec();
-            tokens.push(Arc::new(Token { secret, name, rights }));
+            tokens.push(Arc::new(Token { secret, name, rights, quotas }));
         }
         if tokens.is_empty() {
             return Err(BadTokens { line: 1, reason: "there is no token".into() });
@@ -200,6 +215,11 @@ impl Tokens {
             }
         }
         found
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Token> {
+        self.tokens.iter().map(Arc::as_ref)
     }
 
     /// What is known here of a token that was known before.
@@ -271,6 +291,9 @@ fedcba9876543210 rights=use,create,admin
             ("# one\n0123456789abcdef right=use", 2),
             ("0123456789abcdef rights=everything", 1),
             ("0123456789abcdef name=", 1),
+            ("0123456789abcdef waits=many", 1),
+            ("0123456789abcdef objects=-1", 1),
+            ("0123456789abcdef sessions=", 1),
         ] {
             assert_eq!(Tokens::parse(text).unwrap_err().line, line, "{text:?}");
         }

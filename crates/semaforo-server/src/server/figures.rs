@@ -1,6 +1,7 @@
 //! What an operator looks at.
 
 use super::http::Metrics;
+use super::quotas::Counted;
 use crate::kernel::{Census, Kind, Status};
 use crate::net::Statistics;
 
@@ -39,6 +40,8 @@ pub(super) struct Figures {
     pub(super) batches: u64,
     /// The journal has no more space than what is left of its segments.
     pub(super) is_short_of_space: bool,
+    /// What tokens with a quota have: name, what, how much there is and may be.
+    pub(super) quotas: Vec<(String, Counted, u64, u64)>,
     pub(super) uptime: f64,
 }
 
@@ -63,6 +66,14 @@ impl Figures {
         for kind in Kind::ALL {
             let count = self.census.objects[kind as usize];
             objects.labelled(&[("kind", kind.singular())], count as f64);
+        }
+        let used = metrics.gauge("semaforo_token_used", "What tokens with a quota have.");
+        for (token, counted, used_now, _) in &self.quotas {
+            used.labelled(&[("token", token), ("what", counted.name())], *used_now as f64);
+        }
+        let quota = metrics.gauge("semaforo_token_quota", "What they may have.");
+        for (token, counted, _, most) in &self.quotas {
+            quota.labelled(&[("token", token), ("what", counted.name())], *most as f64);
         }
         let answers = metrics.counter("semaforo_answers_total", "Answers, by status.");
         for (status, count) in self.statuses.iter() {

@@ -9,6 +9,7 @@ use super::access::{Token, Tokens};
 use super::bridge::{MainSide, Word};
 use super::figures::Figures;
 use super::http::{Answered, Ticket};
+use super::quotas::Share;
 use super::render::render;
 use crate::journal::Position;
 use crate::kernel::{Answer, ConnectionKey, Content, Parcel};
@@ -23,6 +24,8 @@ struct Waiting {
     is_kept: bool,
     /// The token that it was made with.
     token: Option<Arc<Token>>,
+    /// It counts for that.
+    _share: Option<Share>,
 }
 
 /// Answers, in the order of their positions.
@@ -95,8 +98,10 @@ impl HttpClients {
         id: Option<&str>,
         is_kept: bool,
         token: Option<Arc<Token>>,
+        share: Option<Share>,
     ) {
-        self.waiting.insert(ticket, Waiting { id: id.map(Into::into), is_kept, token });
+        let id = id.map(Into::into);
+        self.waiting.insert(ticket, Waiting { id, is_kept, token, _share: share });
     }
 
     /// Those that wait with a token that is not known any more.

@@ -15,6 +15,7 @@ mod http_clients;
 pub mod limits;
 pub mod log;
 mod options;
+mod quotas;
 mod refusals;
 mod render;
 mod start;

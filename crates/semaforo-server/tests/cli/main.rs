@@ -6,6 +6,7 @@ mod commands;
 mod deaths;
 mod evidence;
 mod logs;
+mod quotas;
 mod reload;
 mod run;
 mod secrets;

@@ -15,29 +15,29 @@ const FIRST: &str = "0123456789abcdef";
 const SECOND: &str = "00112233445566778899";
 
 /// A connection that writes bytes.
-struct Connection(TcpStream);
+pub(crate) struct Connection(pub(crate) TcpStream);
 
 impl Connection {
-    fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         let stream = TcpStream::connect(&server.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         Self(stream)
     }
 
     /// The status of the answer; none at the end.
-    fn ask(&mut self, request: &str) -> Option<u64> {
+    pub(crate) fn ask(&mut self, request: &str) -> Option<u64> {
         self.0.write_all(request.as_bytes()).unwrap();
         self.answer().map(|answer| answer["Status"].as_u64().unwrap())
     }
 
-    fn auth(server: &Server, token: &str) -> Self {
+    pub(crate) fn auth(server: &Server, token: &str) -> Self {
         let mut connection = Self::new(server);
         let request = format!(r#"{{"Method":"AUTH","Headers":{{"token":"{token}"}}}}"#);
         assert_eq!(connection.ask(&request), Some(200));
         connection
     }
 
-    fn answer(&mut self) -> Option<Value> {
+    pub(crate) fn answer(&mut self) -> Option<Value> {
         let mut line = Vec::new();
         let mut byte = [0];
         while line.last() != Some(&b'\n') {

@@ -347,6 +347,11 @@ impl State {
         self.names[kind as usize].get(name).copied()
     }
 
+    /// Whether there is such an object.
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        self.find(kind, name).is_some()
+    }
+
     pub(super) fn object(&self, place: u32) -> Option<&Object> {
         if place & BY_USE == 0 { self.created.get(place) } else { self.used.get(place & !BY_USE) }
     }

@@ -269,6 +269,10 @@ impl Desk {
             journaled: self.engine.journaled,
             batches: self.engine.batches,
             is_short_of_space: self.engine.is_short_of_space(),
+            quotas: self
+                .tokens
+                .as_deref()
+                .map_or_else(Vec::new, |tokens| self.accounts.figures(tokens)),
             uptime: now.duration_since(self.started).as_secs_f64(),
         };
         if let Some(http) = &mut self.http {

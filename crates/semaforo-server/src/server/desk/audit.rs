@@ -94,6 +94,7 @@ impl Desk {
         let tokens = reload.run().map_err(|reason| format!("{reason}; the old ones stay"))?;
         if self.tokens.is_some() && tokens.is_some() {
             self.tokens = tokens.map(Arc::new);
+            self.accounts.tidy();
             if let Some(http) = &self.http {
                 http.set_tokens(self.tokens.clone());
             }

@@ -11,6 +11,7 @@ use crate::kernel::{ConnectionKey, Parcel, WaitKey};
 use crate::net::ConnectionId;
 use crate::server::access::Token;
 use crate::server::http::Ticket;
+use crate::server::quotas::Share;
 use crate::wire::Scanner;
 
 /// What the protocol needs to know of a connection.
@@ -65,6 +66,8 @@ pub(super) struct Waiting {
     pub(super) key: WaitKey,
     /// The token that it was made with.
     pub(super) token: Option<Arc<Token>>,
+    /// It counts for that.
+    pub(super) _share: Option<Share>,
 }
 
 /// Who asks.

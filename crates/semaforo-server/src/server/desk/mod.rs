@@ -25,6 +25,7 @@ use super::http_clients::HttpClients;
 use super::limits::{BUSY_TURN, LOOK_EVERY, SHARE, SMALL_SHARE, STRANGER_FRAME, STRANGER_OUTPUT};
 use super::log::{Level, Log};
 use super::options::Reload;
+use super::quotas::Accounts;
 use super::refusals::Refusals;
 use crate::kernel::{Answer, ConnectionKey, Status};
 use crate::net::limits::{ACCEPT_PAUSE, DRAIN, MOMENT};
@@ -58,6 +59,8 @@ pub(super) struct Desk {
     frames: Limits,
     /// Who may do what; none: everybody everything.
     tokens: Option<Arc<Tokens>>,
+    /// What each of them has.
+    accounts: Accounts,
     /// What is done to read them again.
     pub(super) reload: Option<Reload>,
     /// Who connects has so long for a first request.
@@ -100,12 +103,13 @@ impl Desk {
         refusals: Arc<Refusals>,
         log: Log,
     ) -> Self {
-        engine.out.tells = log.logs(Level::Debug);
+        engine.out.tells = tokens.is_some() || log.logs(Level::Debug);
         Self {
             engine,
             clients: Vec::new(),
             frames,
             tokens: tokens.map(Arc::new),
+            accounts: Accounts::default(),
             reload: None,
             first_request: patience.first_request,
             // A larger request takes longer on the same line.

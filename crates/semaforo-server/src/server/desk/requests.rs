@@ -13,6 +13,7 @@ use crate::net::{ConnectionId, Connections};
 use crate::server::access::{Need, Token};
 use crate::server::http::{Submission, Ticket};
 use crate::server::limits::{MAX_ID, MAX_WAITS};
+use crate::server::quotas::Counted;
 use crate::server::translate::{Wanted, translate};
 use crate::wire::{Headers, Request, RequestError};
 
@@ -197,12 +198,17 @@ impl Desk {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
             return Err(Answer::error(Status::Senseless, reason).into());
         }
+        self.keep_quota(token.as_deref(), &command)?;
+        let was_new = is_new(&self.engine.kernel, &command.operation);
         self.tickets += 1;
         let ticket = self.tickets;
         let origin = Origin { connection: caller.key(), ticket };
         let reply = self.engine.decide(origin, &command).ok_or(Unperformed::Held)?;
         match reply {
             Reply::Answer(answer) => {
+                if answer.status == Status::Done {
+                    self.account(token.as_deref(), &command.operation, was_new);
+                }
                 if let (Operation::Open { label, ttl, .. }, Status::Done) =
                     (&command.operation, answer.status)
                 {
@@ -223,10 +229,15 @@ impl Desk {
                 }
             },
             Reply::Waits(key) => {
+                let share = token.as_ref().map(|token| self.accounts.share(token, Counted::Waits));
                 match (caller, &mut self.http) {
-                    (Caller::Tcp(id), _) => self.waits(net, id, name, ticket, key, token),
+                    (Caller::Tcp(id), _) => {
+                        let id_of_it = name.map(Into::into);
+                        let waiting = Waiting { id: id_of_it, key, token, _share: share };
+                        self.waits(net, id, ticket, waiting);
+                    }
                     (Caller::Http(id), Some(http)) => {
-                        http.waits(id, name, command.retry.is_some(), token);
+                        http.waits(id, name, command.retry.is_some(), token, share);
                     }
                     (Caller::Http(_), None) => {}
                 }
@@ -235,27 +246,62 @@ impl Desk {
         }
     }
 
+    /// Whether the token may have one more of what the command makes. What was asked before, and
+    /// what is there, makes nothing.
+    fn keep_quota(&mut self, token: Option<&Token>, command: &Command<'_>) -> Result<(), Answer> {
+        let Some(token) = token else { return Ok(()) };
+        if matches!(command.operation, Operation::Open { .. }) {
+            // Another may have ended in this very turn.
+            self.tell();
+        }
+        let kernel = &self.engine.kernel;
+        let counted = match &command.operation {
+            Operation::Open { .. } => Counted::Sessions,
+            operation if is_new(kernel, operation) => Counted::Objects,
+            operation if may_wait(operation) && command.timeout != Some(0) => Counted::Waits,
+            _ => return Ok(()),
+        };
+        match self.accounts.refusal(token, counted) {
+            Some(reason) if !kernel.has_met(command) => {
+                Err(Answer::error(Status::OverLimit, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down what a token has made, or what is gone. The answer alone does not tell: one that
+    /// was given before is given again.
+    fn account(&mut self, token: Option<&Token>, operation: &Operation<'_>, was_new: bool) {
+        let Some(token) = token else { return };
+        match operation {
+            Operation::Open { id, .. } => self.accounts.opened(token, *id),
+            Operation::Object { kind, name, verb } => {
+                let is_there = self.engine.kernel.state().has(*kind, name);
+                match verb {
+                    Verb::Create(_) if was_new && is_there => {
+                        self.accounts.created(token, *kind, name);
+                    }
+                    Verb::Delete if !is_there => self.accounts.deleted(*kind, name),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn waits_enough(&mut self, id: ConnectionId) -> bool {
         self.client(id).is_some_and(|client| client.waiting.len() >= MAX_WAITS)
     }
 
     /// Remembers where an answer will go.
-    fn waits(
-        &mut self,
-        net: &mut Connections,
-        id: ConnectionId,
-        name: Option<&str>,
-        ticket: u64,
-        key: WaitKey,
-        token: Option<Arc<Token>>,
-    ) {
+    fn waits(&mut self, net: &mut Connections, id: ConnectionId, ticket: u64, waiting: Waiting) {
         let Some(client) = self.client(id) else { return };
-        let boxed: Option<Box<str>> = name.map(Into::into);
-        if let Some(name) = &boxed {
+        let (key, is_named) = (waiting.key, waiting.id.is_some());
+        if let Some(name) = &waiting.id {
             client.tickets.insert(name.clone(), ticket);
         }
-        client.waiting.insert(ticket, Waiting { id: boxed, key, token });
-        if name.is_none() {
+        client.waiting.insert(ticket, waiting);
+        if !is_named {
             client.in_order = true;
             net.pause(id);
         }
@@ -395,6 +441,14 @@ fn is_kept(kernel: &Kernel, command: &Command<'_>) -> bool {
         Operation::Object { verb, .. } => {
             matches!(verb, Verb::Acquire(_) | Verb::Take { manual: true })
         }
+        _ => false,
+    }
+}
+
+/// Whether it creates an object that is not there.
+fn is_new(kernel: &Kernel, operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Object { kind, name, verb: Verb::Create(_) } => !kernel.state().has(*kind, name),
         _ => false,
     }
 }

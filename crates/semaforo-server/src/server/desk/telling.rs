@@ -19,6 +19,7 @@ impl Desk {
                 SessionEnd::Closed => "was closed",
                 SessionEnd::Expired => "has ended: nothing was heard of it",
             };
+            self.accounts.ended(session.id);
             self.log.debug(format_args!("session {:?} {why}", session.label));
         }
     }
