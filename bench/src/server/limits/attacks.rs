@@ -1,4 +1,4 @@
-//! What a client does to others: each attack is prepared, and then others are asked for their time while it goes on.
+//! What a client does to others: each attack is prepared, and while it goes on another client pings.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

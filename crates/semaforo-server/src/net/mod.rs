@@ -37,7 +37,8 @@
 //!
 //! **Back-pressure.** A peer with more unsent output than the limit is not read from, and the service learns it
 //! ([`congested`](Service::congested)); if it stays so, the connection is closed. At the limit of connections accepting
-//! pauses: newcomers wait in the kernel's backlog. All buffers together have a [`Budget`], which several loops can share.
+//! pauses: newcomers wait in the kernel's backlog. All buffers together have a [`Budget`], which
+//! several loops can share.
 //!
 //! **The end.** A peer that has sent everything ([`ended`](Service::ended)) still gets its answers; the
 //! connection is finished when all it sent was offered and it is not paused. Whatever the reason,

@@ -36,8 +36,8 @@ impl Raw {
     }
 
     /// Adds a header. A `token` is sent as that [of the client](crate::client::Connect::token) is:
-    /// encrypted, or to this machine, unless it is said otherwise. `id`, `seq`, `acked` and, [in the client's session](Self::in_session), `session`
-    /// are the client's own affair.
+    /// encrypted, or to this machine, unless it is said otherwise. `id`, `seq`, `acked` and,
+    /// [in the client's session](Self::in_session), `session` are the client's own affair.
     pub fn header(mut self, name: impl Into<String>, value: impl ToString) -> Self {
         self.plan = self.plan.header(name.into(), value);
         self
