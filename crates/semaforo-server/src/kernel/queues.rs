@@ -172,7 +172,8 @@ impl Kernel {
         else {
             return error(Status::NotFound, "there is no such queue");
         };
-        if lines[TAKERS].is_empty() && messages.ready() > 0 {
+        // Whoever has postponed the queue comes first, also one that only waits for space.
+        if lines[TAKERS].is_empty() && messages.ready() > 0 && !self.is_postponed(place) {
             let kept = asker.retry.is_some();
             if let Some(refusal) = self.no_room_to_keep(messages, manual, kept) {
                 return Reply::Answer(refusal);
@@ -290,7 +291,7 @@ impl Kernel {
         {
             let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
-            let Some(key) = taker.or(putter) else { break };
+            let Some(key) = self.first_of_both(place, taker, putter) else { break };
             let Some(wait) = self.waits.get(key) else { break };
             let message = match &wait.ask {
                 Ask::Put { payload, .. } => payload.len(),
@@ -300,7 +301,9 @@ impl Kernel {
                 _ => 0,
             };
             if out.is_full_for(wait, message) {
-                return self.postpone(place, None, 0);
+                let earlier = self.state.object(place).and_then(|object| object.postponed);
+                let upto = earlier.map_or(self.waits.last_ticket(), |earlier| earlier.upto);
+                return self.postpone(place, None, upto);
             }
             if self.comes_too_late(key, out) {
                 continue;
@@ -327,6 +330,16 @@ impl Kernel {
             self.complete(key, answer, out);
         }
         self.forget_postponed(place);
+    }
+
+    /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and the putter
+    /// was there before. Without that it would have been let in before the taker came.
+    fn first_of_both(&self, place: u32, taker: Option<u32>, putter: Option<u32>) -> Option<u32> {
+        let (Some(takes), Some(puts)) = (taker, putter) else { return taker.or(putter) };
+        let postponed = self.state.object(place).and_then(|object| object.postponed);
+        let was_there = |key| Some(self.waits.ticket(key)? <= postponed?.upto);
+        let puts_first = was_there(puts) == Some(true) && was_there(takes) == Some(false);
+        if puts_first { putter } else { taker }
     }
 
     /// A message that is out to the asker, by the delivery that is meant: one that has come back

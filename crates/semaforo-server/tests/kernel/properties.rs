@@ -99,3 +99,109 @@ proptest! {
         prop_assert_eq!(dump(one.kernel.state()), dump(other.kernel.state()));
     }
 }
+
+/// A history that was found once in ten thousand.
+#[test]
+fn a_message_that_becomes_due_while_others_are_postponed() {
+    let steps = [
+        Step::Room { room: 0 },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 156,
+            pick: 11,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 36,
+            pick: 11,
+        },
+        Step::Ask {
+            asker: Asker { connection: 1, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 102,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 48,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 42,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 12,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 12,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 88,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 12,
+            pick: 45,
+        },
+        Step::Ask {
+            asker: Asker { connection: 2, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 200,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 162,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 78,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: Some(10) },
+            target: Target::Queue,
+            method: 186,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 76,
+            pick: 0,
+        },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 10,
+            pick: 0,
+        },
+        Step::Pass { tens: 5, told: false },
+        Step::Ask {
+            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            target: Target::Queue,
+            method: 78,
+            pick: 0,
+        },
+    ];
+    run(&steps, 0).leave();
+}

@@ -66,7 +66,8 @@ pub(super) struct Postponed {
     pub(super) turn: u64,
     /// What was given back there.
     pub(super) given: Option<Give>,
-    /// That is for requests up to this ticket, and not for those that came later.
+    /// That is for requests up to this ticket, and not for those that came later; at a queue, the last ticket when it
+    /// was postponed.
     pub(super) upto: u64,
 }
 

@@ -7,7 +7,7 @@ use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
     Answer, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply, SessionId,
-    Status, Verb, WaitKey,
+    Status, Verb,
 };
 use crate::net::{ConnectionId, Connections};
 use crate::server::access::{Need, Token};
