@@ -5,12 +5,12 @@
 
 PROGRAM is `semaforo`; in FOLDER a virtual environment is made, or found."""
 
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import urllib.request
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -36,14 +36,13 @@ def compare(folder, program, arguments, headers):
     try:
         found = (re.match(r"http on ([\d.:]+)", line) for line in server.stdout)
         url = "http://" + next(filter(None, found))[1]
-        where = f"{url}/v1/sessions/OPEN?ttl=86400000"
-        opening = urllib.request.Request(where, headers=headers, method="POST")
-        with urllib.request.urlopen(opening) as answer:
-            session = answer.headers["Semaforo-Session"]
         run = [folder / "bin" / "schemathesis", "--config-file", HERE / "schemathesis.toml", "run"]
         said = [word for header in headers.items() for word in ("--header", ": ".join(header))]
-        hooks = str(HERE / "hooks.py")
-        asked = {"SEMAFORO_OPENAPI_SESSION": session, "SEMAFORO_OPENAPI_HOOKS": hooks}
+        asked = {
+            "SEMAFORO_OPENAPI_URL": url,
+            "SEMAFORO_OPENAPI_HEADERS": json.dumps(headers),
+            "SEMAFORO_OPENAPI_HOOKS": str(HERE / "hooks.py"),
+        }
         outcome = subprocess.run(
             [*run, *said, f"{url}/openapi.json"], cwd=folder, env={**os.environ, **asked}
         )
