@@ -185,6 +185,22 @@ impl Directory {
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Rc::new(Directory { path }))
     }
+
+    /// Whether a finished file has a name that begins so.
+    pub(super) fn contains(&self, prefix: &str) -> io::Result<bool> {
+        let prefix = self.path.join(prefix);
+        let (Some(folder), Some(begin)) = (prefix.parent(), prefix.file_name()) else {
+            return Ok(false);
+        };
+        for file in fs::read_dir(folder)? {
+            let name = file?.file_name();
+            let is_finished = Path::new(&name).extension().is_none();
+            if is_finished && name.as_encoded_bytes().starts_with(begin.as_encoded_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 impl Drop for Directory {
