@@ -225,7 +225,7 @@ const DURABILITIES: [Durability; 3] =
 fn last_batch(disk: &SimulatedDisk) -> usize {
     let bytes = disk.contents(&segment(1)).unwrap();
     let is_batch = |at: &usize| bytes[*at..at + 3] == *b"BAT" && bytes[at + 8..at + 12] != [0; 4];
-    (4096..bytes.len()).step_by(8).filter(is_batch).last().unwrap()
+    (4096..bytes.len()).step_by(8).rfind(is_batch).unwrap()
 }
 
 /// The last batch was synced, which something after it proves: if it rots it is not cut.
