@@ -185,9 +185,12 @@ impl Output {
 
     /// This one may not be let through, with a message of so many bytes.
     fn is_full_for(&self, wait: &Wait, message: usize) -> bool {
-        self.is_full()
-            || (self.is_starved && wait.is_heavy())
-            || !self.has_space(message.saturating_add(SMALL))
+        self.is_full() || self.lacks_space_for(wait, message)
+    }
+
+    /// The journal has no space to let this one through, with a message of so many bytes.
+    fn lacks_space_for(&self, wait: &Wait, message: usize) -> bool {
+        (self.is_starved && wait.is_heavy()) || !self.has_space(message.saturating_add(SMALL))
     }
 
     /// How many bytes of events the journal has space for.

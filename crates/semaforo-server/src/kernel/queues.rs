@@ -172,8 +172,9 @@ impl Kernel {
         else {
             return error(Status::NotFound, "there is no such queue");
         };
-        // Whoever has postponed the queue comes first, also one that only waits for space.
-        if lines[TAKERS].is_empty() && messages.ready() > 0 && !self.is_postponed(place) {
+        // A PUT that there was no room for in this turn comes first; not one that the journal has no space for.
+        let is_late = self.is_postponed(place) && out.is_full();
+        if lines[TAKERS].is_empty() && messages.ready() > 0 && !is_late {
             let kept = asker.retry.is_some();
             if let Some(refusal) = self.no_room_to_keep(messages, manual, kept) {
                 return Reply::Answer(refusal);
@@ -291,14 +292,13 @@ impl Kernel {
         {
             let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
-            let Some(key) = self.first_of_both(place, taker, putter) else { break };
+            let Some(key) = self.first_of_both(place, taker, putter, out) else { break };
             let Some(wait) = self.waits.get(key) else { break };
             let message = match &wait.ask {
-                Ask::Put { payload, .. } => payload.len(),
                 Ask::Take { .. } if wait.retry.is_some() => {
                     messages.first().map_or(0, |first| first.payload.len())
                 }
-                _ => 0,
+                ask => ask.payload_len(),
             };
             if out.is_full_for(wait, message) {
                 let earlier = self.state.object(place).and_then(|object| object.postponed);
@@ -333,9 +333,19 @@ impl Kernel {
     }
 
     /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and the putter
-    /// was there before. Without that it would have been let in before the taker came.
-    fn first_of_both(&self, place: u32, taker: Option<u32>, putter: Option<u32>) -> Option<u32> {
+    /// was there before. With more room it would have been let in before the taker came.
+    fn first_of_both(
+        &self,
+        place: u32,
+        taker: Option<u32>,
+        putter: Option<u32>,
+        out: &Output,
+    ) -> Option<u32> {
         let (Some(takes), Some(puts)) = (taker, putter) else { return taker.or(putter) };
+        let put = self.waits.get(puts)?;
+        if out.lacks_space_for(put, put.ask.payload_len()) {
+            return taker;
+        }
         let postponed = self.state.object(place).and_then(|object| object.postponed);
         let was_there = |key| Some(self.waits.ticket(key)? <= postponed?.upto);
         let puts_first = was_there(puts) == Some(true) && was_there(takes) == Some(false);

@@ -27,6 +27,16 @@ pub(super) enum Ask {
     Take { manual: bool },
 }
 
+impl Ask {
+    /// How many bytes of a message it brings along.
+    pub(super) fn payload_len(&self) -> usize {
+        match self {
+            Self::Put { payload, .. } => payload.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A request that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Wait {

@@ -76,10 +76,16 @@ impl Reader {
             let is_wanted = match other {
                 "session" => matches!(name, "seq" | "acked" | "ack"),
                 "timeout" => true,
+                "open" => name == "initial",
                 _ => false,
             };
             if is_wanted || parameter["required"] == true {
-                let value = self.usual(parameter);
+                // What an open semaphore begins with is at most what it may have.
+                let value = match (name, other) {
+                    ("initial", "open") => "true".into(),
+                    ("initial", "permits") => parameter["schema"]["maximum"].to_string(),
+                    _ => self.usual(parameter),
+                };
                 write!(query, "&{other}={}", encode(&value)).unwrap();
             }
         }

@@ -17,12 +17,14 @@ const LOCK: &str = "lock";
 pub(crate) fn open_no_link(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let opened = options.clone().custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
     opened.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::LOOP) => {
-            let reason = format!("{} is a link: only files are opened here", path.display());
-            io::Error::new(io::ErrorKind::PermissionDenied, reason)
-        }
+        Some(Errno::LOOP) => is_a_link(path),
         _ => error,
     })
+}
+
+fn is_a_link(path: &Path) -> io::Error {
+    let reason = format!("{} is a link: only files are opened here", path.display());
+    io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
 /// A directory of the file system. Other users of the machine may not look into it.
@@ -77,8 +79,13 @@ impl Disk for RealDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            // Also one that would only be replaced, when it is too late to say so.
+            if entry.file_type()?.is_symlink() {
+                return Err(is_a_link(&entry.path()));
+            }
             // A name that is not Unicode is none of ours.
-            if let Ok(name) = entry?.file_name().into_string() {
+            if let Ok(name) = entry.file_name().into_string() {
                 names.push(name);
             }
         }
