@@ -109,7 +109,8 @@ impl<T> Builder<T> {
     }
 
     /// The item with the smallest priority first; first in, first out among equals. The priority of
-    /// an item is asked once, before it is put.
+    /// an item is asked before it is put, and never while the queue is locked; by
+    /// [`put_any`](BlockingQueue::put_any) for each of the queues, and again if it has to wait.
     ///
     /// A priority is anything that is ordered. Integers of up to 64 bits cost nothing; another priority
     /// is put into a box of its own. Priorities are compared while the queue is locked: an order that

@@ -27,6 +27,9 @@ use crate::wait::wake::settle_debts;
 /// assert_eq!(here.run_until(thread).unwrap(), thread::current().id());
 /// ```
 ///
+/// Only `run_until` runs tasks. A [`Handle`](super::Handle) that is waited for on this thread, inside of a
+/// task or outside, waits for a task that nothing runs meanwhile: hand it to `run_until`, or await it.
+///
 /// When the last clone is dropped, the tasks that are left are cancelled, the suspended futures
 /// included.
 #[doc(alias = "SynchronizationContext")]

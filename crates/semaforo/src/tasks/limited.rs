@@ -27,7 +27,8 @@ use crate::primitive::constant_thread_local;
 /// ```
 ///
 /// Its tasks are in nobody's way: each takes its turn in the other scheduler's queue. A future counts
-/// while it is polled, not while it is suspended.
+/// while it is polled, not while it is suspended. A task that waits for another one counts: if all that may
+/// run wait for tasks that are left here, they wait for ever.
 #[doc(alias = "LimitedConcurrencyLevelTaskScheduler")]
 #[doc(alias = "ConcurrentExclusiveSchedulerPair")]
 #[derive(Clone)]

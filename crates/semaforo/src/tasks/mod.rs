@@ -31,15 +31,17 @@
 //!   once, and so is a future that is suspended. A [token](Spawner::cancel_on) cancels all tasks that were
 //!   started with it, before [`cancel`](crate::CancelSource::cancel) returns.
 //! - **A pool of n threads has at most n tasks begun and not finished.** Not counted are tasks that wait, or
-//!   have waited, for other tasks of the same pool (a handle, the end of a [`Scope`]), and those that asked
-//!   for a [thread of their own](Spawner::long_running); a future counts while it is polled. Whoever would
+//!   have waited, for other tasks of the same pool (a handle, the end of a [`Scope`]), nor what those run on
+//!   the spot because they wait for it, nor those that asked for a
+//!   [thread of their own](Spawner::long_running); a future counts while it is polled. Whoever would
 //!   rather have more tasks begun while others wait for a lock, a queue, or in [`blocking`], asks for
 //!   [spare threads](Builder::spares). Whoever does not has to see to it that not all n wait for what only
 //!   a queued task would do; [`Metrics::waiting`] and the `Debug` of a [`Pool`] show how many wait.
 //! - **Waiting for other tasks does not deadlock.** A worker that waits for a task, or at the end of a
 //!   scope, runs what it waits for if that has not begun, and nothing else: whatever would want a lock that
 //!   the waiter holds stays where it is. If there is nothing of the kind to run, the worker sleeps and
-//!   another thread takes its place, up to a [bound](Builder::stand_ins).
+//!   another thread takes its place, up to a [bound](Builder::stand_ins): beyond that, a wait with a
+//!   limit, by `finished()` or for a future finds no thread that would run what it waits for.
 //!   (In [`Mode::Strict`] nothing runs before its turn, also not what is waited for: there another thread
 //!   always takes the waiter's place, and a task that blocks on a lock that the waiter holds can be in
 //!   the way of what is waited for, unless there are spare threads that can see it.)

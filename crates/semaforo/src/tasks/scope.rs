@@ -50,6 +50,9 @@ unsafe impl Sync for Scope<'_, '_> {}
 /// How many tasks the owner of a scope counts at a time.
 const CREDIT: u64 = 64;
 
+/// Instead of the credit, when that was given back.
+const GIVEN_BACK: u64 = u64::MAX;
+
 /// An address that no other thread has.
 fn thread_mark() -> usize {
     constant_thread_local! {
@@ -386,11 +389,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if self.owner == thread_mark() {
             // SAFETY: this is the owner's thread.
             self.credit.look_mut(|credit| unsafe {
-                if *credit == 0 {
-                    self.crowd.present.fetch_add(CREDIT, Ordering::Relaxed);
-                    *credit = CREDIT;
+                match *credit {
+                    GIVEN_BACK => _ = self.crowd.present.fetch_add(1, Ordering::Relaxed),
+                    0 => {
+                        self.crowd.present.fetch_add(CREDIT, Ordering::Relaxed);
+                        *credit = CREDIT - 1;
+                    }
+                    _ => *credit -= 1,
                 }
-                *credit -= 1;
             });
         } else {
             self.crowd.present.fetch_add(1, Ordering::Relaxed);
@@ -398,10 +404,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ticket(NonNull::from(&self.crowd))
     }
 
-    /// For the owner, when it starts no more tasks.
+    /// For the owner, when it starts no more tasks; what is dropped on its thread still may, each of which
+    /// counts by itself.
     fn give_credit_back(&self) {
         // SAFETY: this is the owner's thread.
-        let credit = self.credit.look_mut(|credit| unsafe { std::mem::take(&mut *credit) });
+        let credit =
+            self.credit.look_mut(|credit| unsafe { std::mem::replace(&mut *credit, GIVEN_BACK) });
+        debug_assert_ne!(credit, GIVEN_BACK);
         if credit > 0 {
             self.crowd.present.fetch_sub(credit, Ordering::Relaxed);
         }

@@ -26,6 +26,8 @@ pub(crate) struct Worker {
     /// The scope whose tasks it has finished last, and how many of them have yet to be counted out there:
     /// not each of them should fetch a cache line that all others want too.
     departures: Cell<(usize, u64)>,
+    /// The scope of the task that it runs.
+    running: Cell<usize>,
     /// How many waits it is in, one in another.
     waits: Cell<u32>,
     /// In which of them, counted from 1, it has left a place for a spare thread, and what that is for.
@@ -78,6 +80,7 @@ impl Worker {
             spare,
             picks: Cell::new(0),
             departures: Cell::new((0, 0)),
+            running: Cell::new(0),
             waits: Cell::new(0),
             left_place: Cell::new(None),
         }
@@ -111,8 +114,10 @@ impl Worker {
             return survive(move || task.cancel(state::SHUT_DOWN));
         }
         counters.busy.set(1);
+        self.running.set(head.group);
         let mut again = None;
         survive(|| again = task.run_at(self.shared.address()));
+        self.running.set(0);
         counters.busy.set(0);
         if let Some(again) = again {
             self.shared.enqueue(again);
@@ -410,7 +415,8 @@ pub(crate) fn runs_tasks_of(pool: usize) -> bool {
 }
 
 /// Has this worker count a task out of its scope, soon: at the latest when it sleeps, or looks for a
-/// task of another scope. False if this thread is no worker.
+/// task of another scope. False if this thread is no worker, or is in the middle of a task of another scope:
+/// that may take long, and the scope must not wait for it.
 #[inline]
 pub(crate) fn leave_later(group: usize) -> bool {
     let current = CURRENT.with(Cell::get);
@@ -419,6 +425,9 @@ pub(crate) fn leave_later(group: usize) -> bool {
     }
     // SAFETY: set by the thread's own worker, which outlives everything that runs here.
     let worker = unsafe { &*current };
+    if worker.running.get() != group {
+        return false;
+    }
     if worker.departures.get().0 != group {
         worker.settle_departures();
     }
@@ -450,11 +459,15 @@ pub(crate) fn cancel_here(task: &(impl Run + ?Sized)) -> bool {
 /// Runs, in the middle of another task, one that this worker waits for.
 pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
     let current = CURRENT.with(Cell::get);
-    if !current.is_null() {
-        // SAFETY: as above.
-        unsafe { &*current }.local.counters.run_here.increment();
+    if current.is_null() {
+        return survive(move || task.run());
     }
+    // SAFETY: as above.
+    let worker = unsafe { &*current };
+    worker.local.counters.run_here.increment();
+    let outer = worker.running.replace(task.head().group);
     survive(move || task.run());
+    worker.running.set(outer);
 }
 
 /// Runs, in the middle of another task, one that this worker waits for and that is still queued.

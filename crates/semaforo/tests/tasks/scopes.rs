@@ -1,14 +1,16 @@
 //! Scopes: tasks that borrow.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Instant;
 
 use crate::support::{
-    Door, LONG, Record, SHORT, Step, Tally, eventually, hold, in_both_modes, panic_of, pool,
-    pool_with_spares, until_queued, watched,
+    Door, LONG, Record, SHORT, Step, Tally, eventually, hold, in_both_modes, leaked, panic_of,
+    pool, pool_with_spares, until_queued, waker_that, watched,
 };
 use semaforo::tasks::{JoinError, Mode, Pool, Scope, Shutdown, yield_now};
 use semaforo::{CancelSource, Event, WaitError};
@@ -398,7 +400,7 @@ fn a_scope_ends_when_its_pool_is_cancelled_by_a_busy_worker() {
                     short.scope(|scope| {
                         scope.execute(|| panic!("this was cancelled"));
                         busy.execute({
-                            let (short, door) = (short.clone(), std::sync::Arc::clone(&door));
+                            let (short, door) = (short.clone(), Arc::clone(&door));
                             move || {
                                 drop(short.shutdown(Shutdown::Cancel));
                                 door.pass();
@@ -552,5 +554,72 @@ fn tasks_of_a_scope_have_levels_and_labels() {
             drop(held);
         });
         assert_eq!(begun.entries(), [0, 3, 7]);
+    });
+}
+
+/// A future that ends because another task drops its last waker has left its scope at once: that task may
+/// go on for long.
+#[test]
+fn a_scope_does_not_wait_for_a_task_that_drops_the_last_waker() {
+    watched(|| {
+        let pool = pool(Mode::Stealing, 2);
+        let (kept, over) = (Arc::new(Mutex::new(None::<Waker>)), Door::new());
+        let (slot, ends, metrics) = (Arc::clone(&kept), Arc::clone(&over), pool.clone());
+        let other = pool.spawn(move || {
+            eventually("the future has left its waker", || slot.lock().unwrap().is_some());
+            eventually("its poll has returned", || metrics.metrics().running == 1);
+            let waker = slot.lock().unwrap().take();
+            drop(waker);
+            ends.pass();
+        });
+        pool.scope(|scope| {
+            let kept = Arc::clone(&kept);
+            drop(scope.spawn_future(poll_fn(move |context| {
+                *kept.lock().unwrap() = Some(context.waker().clone());
+                Poll::<()>::Pending
+            })));
+        });
+        over.open();
+        other.wait().unwrap();
+    });
+}
+
+/// Runs something when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// What is dropped on the owner's thread while the scope ends may start another task of it.
+#[test]
+fn a_task_that_is_started_when_its_scope_ends_is_waited_for() {
+    watched(|| {
+        let (pool, ran) = (leaked(pool(Mode::Stealing, 1)), leaked(AtomicUsize::new(0)));
+        let (stop, owes) = (CancelSource::new(), leaked(Event::new()));
+        let (fires, held) = (stop.clone(), Mutex::new(Some(hold(pool))));
+        let mut owed = Step::new(owes.happened());
+        let fires = waker_that(move || {
+            fires.cancel();
+            drop(held.lock().unwrap().take());
+        });
+        assert!(owed.poll_with(&fires).is_pending());
+        let token = stop.token();
+        let has_a_scope = waker_that(move || {
+            // A wake-up that is made when this waker sleeps: at the end of the scope.
+            owes.set();
+            pool.scope(|scope| {
+                let starts = OnDrop(|| scope.execute(|| _ = ran.fetch_add(1, Ordering::SeqCst)));
+                scope.start().cancel_on(&token).execute(move || drop(starts));
+            });
+            ran.fetch_add(10, Ordering::SeqCst);
+        });
+        let begins = Event::new();
+        let mut first = Step::new(begins.happened());
+        assert!(first.poll_with(&has_a_scope).is_pending());
+        begins.set();
+        assert_eq!(ran.load(Ordering::SeqCst), 11);
     });
 }
