@@ -344,7 +344,7 @@ impl sealed::Operation for Finishing<'_> {
     }
 
     fn thread_waits(&self, begins: bool) {
-        worker::wait_for_tasks_of(self.0.pool, begins);
+        worker::wait_for_task_of(self.0.pool, &self.0.head, begins);
     }
 }
 
@@ -429,7 +429,8 @@ impl<H: by::Joins> sealed::Operation for Joining<H> {
     }
 
     fn thread_waits(&self, begins: bool) {
-        worker::wait_for_tasks_of(self.0.joint().pool, begins);
+        let joint = self.0.joint();
+        worker::wait_for_task_of(joint.pool, &joint.head, begins);
     }
 }
 

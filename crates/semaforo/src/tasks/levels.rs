@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-use super::head::Run;
+use super::head::{Head, Run};
 use super::shells::{Shells, make_room};
 use super::spin::Spin;
 use crate::primitive::{AtomicU64, Ordering, fence};
@@ -95,10 +95,10 @@ impl Levels {
         self.queues[self.smallest()? as usize].pop_if(|task| task.head().group == group)
     }
 
-    /// Takes some task of this group, wherever it is.
+    /// Takes some task that is wanted, wherever it is.
     #[cold]
-    pub(crate) fn find_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
-        self.queues.iter().find_map(|queue| queue.find(|task| task.head().group == group))
+    pub(crate) fn find(&self, wanted: impl Fn(&Head) -> bool) -> Option<Arc<dyn Run>> {
+        self.queues.iter().find_map(|queue| queue.find(|task| wanted(task.head())))
     }
 
     /// Takes the first task of one level.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::head::{Run, state};
+use super::head::{Head, Run, state};
 use super::metrics::Counters;
 use super::shells::{Shells, make_room};
 use super::spin::Spin;
@@ -108,10 +108,10 @@ impl Local {
         })
     }
 
-    /// Takes some child of this group, wherever it is.
+    /// Takes some task that is wanted, wherever it is.
     #[cold]
-    pub(crate) fn find_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
-        let wanted = |task: &Arc<dyn Run>| task.head().group == group;
+    pub(crate) fn find(&self, wanted: impl Fn(&Head) -> bool) -> Option<Arc<dyn Run>> {
+        let wanted = |task: &Arc<dyn Run>| wanted(task.head());
         self.change(|queues| {
             let levels = queues.occupied_levels().collect::<Vec<_>>();
             levels.into_iter().find_map(|level| {

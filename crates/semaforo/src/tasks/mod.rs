@@ -40,8 +40,8 @@
 //! - **Waiting for other tasks does not deadlock.** A worker that waits for a task, or at the end of a
 //!   scope, runs what it waits for if that has not begun, and nothing else: whatever would want a lock that
 //!   the waiter holds stays where it is. If there is nothing of the kind to run, the worker sleeps and
-//!   another thread takes its place, up to a [bound](Builder::stand_ins): beyond that, a wait with a
-//!   limit, by `finished()` or for a future finds no thread that would run what it waits for.
+//!   another thread takes its place, up to a [bound](Builder::stand_ins), and runs first what was started by
+//!   those that wait; beyond that bound a wait for a future finds no thread that would run it.
 //!   (In [`Mode::Strict`] nothing runs before its turn, also not what is waited for: there another thread
 //!   always takes the waiter's place, and a task that blocks on a lock that the waiter holds can be in
 //!   the way of what is waited for, unless there are spare threads that can see it.)

@@ -13,7 +13,7 @@ use std::task::Wake;
 use super::call::{Call, Last};
 use super::detached::Detached;
 use super::error::Panic;
-use super::head::{Run, state};
+use super::head::{Head, Run, state};
 use super::pool::Pool;
 use super::rest::Wait;
 use super::scoped::{ScopedHandle, ScopedSpawner};
@@ -444,7 +444,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 return at_hand;
             }
             // Nobody would run those that are hidden behind others.
-            local.find_of_group(group).or_else(|| shared.levels.find_of_group(group))
+            let wanted = |head: &Head| head.group == group;
+            local.find(wanted).or_else(|| shared.levels.find(wanted))
         });
         let Some(Some(task)) = task else { return false };
         run_here(task);

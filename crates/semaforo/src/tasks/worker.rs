@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::head::{Run, state, survive};
+use super::head::{Head, Run, state, survive};
 use super::local::{Local, NONE};
 use super::rest::Wait;
 use super::scope;
@@ -266,6 +266,11 @@ impl Worker {
     #[inline]
     fn pick(&self, picks: u32) -> Option<Arc<dyn Run>> {
         let own = self.local.smallest();
+        if self.spare && own == NONE && self.others_have_as_urgent() {
+            if let Some(task) = self.steal() {
+                return Some(task);
+            }
+        }
         let in_fairness = picks % FAIRNESS == 0;
         let limit = if in_fairness { own.saturating_add(1) } else { own };
         if let Some(task) = self.shared.levels.pop(limit) {
@@ -277,6 +282,16 @@ impl Worker {
         let task = if in_fairness { self.local.pop_oldest() } else { self.local.pop() };
         // A thief may have been faster.
         task.or_else(|| self.shared.levels.pop(u32::MAX)).or_else(|| self.steal())
+    }
+
+    /// Whether a worker's own queue has something as urgent as the queue of all. A thread that stands in for a
+    /// worker takes that first: it may be what the worker waits for, and whatever is begun in its place
+    /// may want to be replaced, too.
+    #[cold]
+    fn others_have_as_urgent(&self) -> bool {
+        let common = self.shared.levels.smallest().unwrap_or(NONE);
+        let smallest = self.shared.locals().map(Local::smallest).min();
+        smallest.is_some_and(|level| level != NONE && level <= common)
     }
 
     /// Picks the oldest of those that are less urgent than the most urgent.
@@ -315,6 +330,15 @@ impl Worker {
             }
         }
         stolen
+    }
+
+    /// Takes a task that is queued somewhere.
+    #[cold]
+    fn take_queued(&self, head: &Head) -> Option<Arc<dyn Run>> {
+        let wanted = |other: &Head| ptr::eq(other, head);
+        let shared = &self.shared;
+        let own = self.local.find(wanted).or_else(|| shared.levels.find(wanted));
+        own.or_else(|| shared.locals().find_map(|local| local.find(wanted)))
     }
 
     /// Counts out those who have left a scope.
@@ -385,6 +409,20 @@ impl Drop for WaitsForTasks {
 /// that pool, another thread may take its place.
 pub(crate) fn wait_for_tasks_of(pool: usize, begins: bool) {
     with_worker_of(pool, |worker| worker.wait_begins_or_ends(begins, Wait::Tasks));
+}
+
+/// [`wait_for_tasks_of`] a pool, for one of its tasks. A worker that no other thread replaces runs that on the
+/// spot, if it is queued and may be: nothing else would.
+pub(crate) fn wait_for_task_of(pool: usize, head: &Head, begins: bool) {
+    let at_hand = with_worker_of(pool, |worker| {
+        worker.wait_begins_or_ends(begins, Wait::Tasks);
+        let queued = head.load() & (state::ON_THE_SPOT | state::STARTED) == state::ON_THE_SPOT;
+        let is_stuck = begins && queued && worker.left_place.get().is_none();
+        is_stuck.then(|| worker.take_queued(head)).flatten()
+    });
+    if let Some(task) = at_hand.flatten() {
+        run_here(task);
+    }
 }
 
 /// The worker that this thread is, if it is one of the pool with this address.

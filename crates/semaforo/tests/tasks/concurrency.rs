@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{MODES, eventually, in_both_modes, pool, until_queued, watched};
+use crate::support::{LONG, MODES, eventually, in_both_modes, pool, until_queued, watched};
 use semaforo::query::prelude::*;
 use semaforo::tasks::{self, Handle, Limited, Mode, Pool, Shutdown, Spawn, when_all};
 use semaforo::{BlockingQueue, Event, Mutex, Semaphore};
@@ -248,4 +248,28 @@ fn slow(n: u64) -> u64 {
         std::hint::spin_loop();
     }
     n
+}
+
+/// A worker runs on the spot what it waits for, but not with a limit or by `finished()`. Then a stand-in runs
+/// that before it begins something else, which may want a stand-in in turn: there are not enough of them.
+#[test]
+fn stand_ins_run_first_what_is_waited_for() {
+    watched(|| {
+        let pool = Pool::builder().threads(1).stand_ins(2).build().unwrap();
+        let join = |number: usize| {
+            let inner = pool.clone();
+            pool.spawn(move || {
+                let child = inner.spawn(move || number);
+                if number % 2 == 0 {
+                    child.finished().wait();
+                    return child.wait().unwrap();
+                }
+                child.timeout(LONG).wait().unwrap()
+            })
+        };
+        let tasks: Vec<_> = (0..50).map(join).collect();
+        for (number, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.wait().unwrap(), number);
+        }
+    });
 }
