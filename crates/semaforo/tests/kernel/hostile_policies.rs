@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::Step;
-use crate::support::{eventually, in_its_own_process, panic_of};
+use crate::support::{eventually, in_its_own_process, let_limits_pass, panic_of};
 use semaforo::policy::Lanes;
 use semaforo::{CancelSource, Policy, Semaphore, Synchronizer, WaitError};
 
@@ -160,7 +160,7 @@ fn a_lane_that_panics_does_not_end_the_timer() {
         let object = Synchronizer::new(LanePanics, 0);
         let _first = Step::queued(object.acquire(1).timeout(Duration::from_millis(20)));
         LANE_PANICS.store(true, SeqCst);
-        thread::sleep(Duration::from_millis(100));
+        let_limits_pass(Duration::from_millis(40));
         LANE_PANICS.store(false, SeqCst);
         let other = Semaphore::new(0);
         let mut bounded = Step::queued(other.acquire(1).timeout(Duration::from_millis(20)));
@@ -354,7 +354,7 @@ fn a_release_that_panics_does_not_end_the_watchdog() {
         object.release(1).unwrap();
         RELEASE_PANICS.store(true, SeqCst);
         eventually("the first goes dormant", || object.waiters() == 3);
-        thread::sleep(Duration::from_millis(20));
+        let_limits_pass(Duration::from_millis(20));
         RELEASE_PANICS.store(false, SeqCst);
         object.release(1).unwrap();
         eventually("the second is granted", || second.wakes() == 1);

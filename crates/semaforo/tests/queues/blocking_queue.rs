@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{
     LONG, Line, Record, SHORT, Step, Tally, Waiter, block_on, eventually, fire,
-    in_every_arrangement, leaked, panic_of, patient,
+    in_every_arrangement, leaked, let_limits_pass, panic_of, patient,
 };
 use semaforo::{
     BlockingQueue, CancelSource, Closed, Rejected, TryPutError, TryTakeError, WaitError,
@@ -257,7 +257,7 @@ fn an_item_handed_to_a_take_stays_its_own_when_its_token_fires() {
     queue.try_put(1).unwrap();
     queue.try_put(2).unwrap();
     stop.cancel();
-    std::thread::sleep(2 * SHORT);
+    let_limits_pass(SHORT);
     assert_eq!((cancelled.expect_ready(), late.expect_ready()), (Ok(1), Ok(2)));
 }
 

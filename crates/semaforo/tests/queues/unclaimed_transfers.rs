@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::support::{
-    Line, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, patient,
-    until_queued,
+    Line, SHORT, Step, Waiter, eventually, fire, in_every_arrangement, leaked, let_limits_pass,
+    patient, until_queued,
 };
 use semaforo::{
     CancelSource, Closed, Rejected, SynchronousQueue, TransferQueue, TryTakeError, WaitError,
@@ -314,7 +314,7 @@ fn a_late_end_of_the_taker_counts_if_its_message_is_withdrawn() {
         let transfer = Step::queued(queue.transfer(1));
         let mut claimed = Step::queued(queue.transfer(2));
         if timed {
-            std::thread::sleep(2 * SHORT);
+            let_limits_pass(SHORT);
         } else {
             fire(&stop, 2);
         }

@@ -43,6 +43,15 @@ pub(crate) fn leaked<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
+/// Returns when the timer has ended every request whose limit of so long, or less, began before this.
+#[track_caller]
+pub(crate) fn let_limits_pass(limit: Duration) {
+    let idle = semaforo::Semaphore::new(0);
+    // The timer goes by whole milliseconds.
+    let last = Step::queued(idle.acquire(1).timeout(limit + Duration::from_millis(2)));
+    eventually("the timer comes to the last limit", || last.wakes() == 1);
+}
+
 /// Waits for a condition that another thread brings about.
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
