@@ -38,7 +38,8 @@ mod chosen {
             });
             let orders = orders.load(Ordering::Relaxed);
             println!("{orders} orders, old values: {with_old_values}");
-            assert!(orders > 1, "a model that is run in one order shows nothing");
+            // Where nothing is read that could be old, the second pass has the first one's order only.
+            assert!(with_old_values || orders > 1, "a model with one order shows nothing");
         }
     }
 }
