@@ -38,7 +38,7 @@ mod chosen {
             });
             let orders = orders.load(Ordering::Relaxed);
             println!("{orders} orders, old values: {with_old_values}");
-            // Where nothing is read that could be old, the second pass has the first one's order only.
+            // Within the smaller bound of the second pass some models have but one.
             assert!(with_old_values || orders > 1, "a model with one order shows nothing");
         }
     }
