@@ -471,8 +471,8 @@ impl<T> BlockingQueue<T> {
     /// The queues are given as an array, a slice or a `Vec` of references or `Arc`s; the request owns
     /// what it is given.
     ///
-    /// (A [`TransferQueue`](crate::TransferQueue) never makes a put wait, and in a
-    /// [`SynchronousQueue`](crate::SynchronousQueue) what is put is itself in the queue while it waits: it
+    /// (A [`TransferQueue`] never makes a put wait, and in a
+    /// [`SynchronousQueue`] what is put is itself in the queue while it waits: it
     /// would have to be in several.)
     #[doc(alias = "AddToAny")]
     pub fn put_any<S>(queues: S, item: T) -> Request<PutAny<S>>
