@@ -226,6 +226,7 @@ fn done(kind: &Kind, operation: &Operation) -> Json {
                 "session" => schema(Value::Session),
                 // What is not visible is percent-encoded.
                 "after" => json!({ "type": "string", "pattern": "^/[a-z]+/[ -~]+$" }),
+                "created" => json!({ "type": "boolean" }),
                 _ => json!({ "type": "integer", "minimum": 0 }),
             };
             (header_name(name), json!({ "schema": schema }))
