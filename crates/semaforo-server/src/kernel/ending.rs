@@ -97,7 +97,7 @@ impl Kernel {
         self.move_aside(key, true)
     }
 
-    /// Lets somebody stand in its place again. Says where: it may be its turn.
+    /// Lets a request stand in its place again. Says at which object: it may be its turn.
     pub(super) fn wake(&mut self, key: u32) -> Option<u32> {
         self.waits.get(key).filter(|wait| wait.dormant)?;
         self.move_aside(key, false)

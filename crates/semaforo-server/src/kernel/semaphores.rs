@@ -67,7 +67,7 @@ impl Kernel {
         Answer::done()
     }
 
-    /// Adds permits to an open semaphore, whoever asks, and lets in those who wait for them.
+    /// Adds permits to an open semaphore, for any asker, and lets in the requests that wait for them.
     pub(super) fn add_permits(&mut self, place: u32, permits: u32, out: &mut Output) -> Reply {
         let Some(gate) = self.gate(place) else { unreachable!("a semaphore has a gate") };
         match gate.added(permits) {

@@ -378,7 +378,7 @@ impl<P: Policy> Core<P> {
         }
     }
 
-    /// What [`finish`](Kernel::finish) seldom has to do: tell those who found no room in the batch, and
+    /// What [`finish`](Kernel::finish) seldom has to do: tell waiters that found no room in the batch, and
     /// drop the payloads of a policy's panics.
     #[cold]
     pub(super) fn finish_more(&self, wakes: &mut Wakes) {
