@@ -90,7 +90,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Who may do what: a token in each line, with prefix=..., rights=use,create,admin,observe,
-    /// name=..., and quotas objects=..., sessions=..., waits=...
+    /// name=..., and quotas objects=..., sessions=..., waits=..., bytes=...
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
     /// The most connections of HTTP clients

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::codec::{BadEvent, Reader, put_bytes, put_number};
+use super::command::Charge;
 use super::session::SessionId;
 use super::view::View;
 
@@ -133,7 +134,7 @@ pub enum Content {
 }
 
 /// A message on its way to a taker, with what it needs to find its place again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Parcel {
     pub(super) object: u32,
     pub(super) incarnation: u64,
@@ -141,6 +142,16 @@ pub struct Parcel {
     pub(super) priority: i32,
     pub(super) deliveries: u32,
     pub(super) payload: Arc<[u8]>,
+    pub(super) charge: Charge,
+}
+
+impl PartialEq for Parcel {
+    /// Whether it is the same message, whatever it is charged to.
+    fn eq(&self, other: &Self) -> bool {
+        let of =
+            |parcel: &Self| (parcel.object, parcel.incarnation, parcel.number, parcel.deliveries);
+        of(self) == of(other) && self.payload == other.payload
+    }
 }
 
 impl Parcel {

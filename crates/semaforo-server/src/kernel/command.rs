@@ -1,5 +1,8 @@
 //! What clients ask of the kernel.
 
+use std::fmt;
+use std::sync::Arc;
+
 use super::Kind;
 use super::session::SessionId;
 use super::view::Selection;
@@ -31,8 +34,33 @@ pub struct Command<'a> {
     pub acked: Option<u64>,
     /// How long it may wait; none: for ever.
     pub timeout: Option<Millis>,
+    /// What its message is charged to.
+    pub charge: Charge,
     /// What is to be done.
     pub operation: Operation<'a>,
+}
+
+/// What a message is charged to, if anything: something of the server's that is dropped when the
+/// message is gone, and says to the kernel nothing else. Not journaled.
+#[derive(Clone, Default)]
+pub struct Charge(Option<Arc<dyn Send + Sync>>);
+
+impl Charge {
+    /// Keeps `receipt` until the message is gone.
+    pub fn new(receipt: impl Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(receipt)))
+    }
+
+    /// Whether there is anything to be kept.
+    pub(super) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl fmt::Debug for Charge {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "charged" } else { "free" })
+    }
 }
 
 /// What makes a request recognizable when it comes again.

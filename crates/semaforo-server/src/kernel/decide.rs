@@ -41,7 +41,8 @@ impl Kernel {
             },
         };
         let (retry, timeout) = (command.retry, command.timeout);
-        let asker = Asker { now, owner, origin, retry, timeout };
+        let charge = command.charge.clone();
+        let asker = Asker { now, owner, origin, retry, timeout, charge };
         if let Owner::Session(place) = owner
             && let Some(reply) = self.recall(&asker, place, command.acked, out)
         {

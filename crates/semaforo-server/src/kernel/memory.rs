@@ -18,7 +18,7 @@ const HOLD: u64 = 160;
 /// A request that waits, with what the server remembers of it.
 const WAIT: u64 = 520;
 /// A message, beside its bytes.
-const MESSAGE: u64 = 260;
+const MESSAGE: u64 = 280;
 /// An outcome that is kept, beside its message.
 const OUTCOME: u64 = 220;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::command::Millis;
+use super::command::{Charge, Millis};
 use super::session::Owner;
 
 /// The priority of most messages: for them alone there is no other index.
@@ -13,7 +13,7 @@ const USUAL: i32 = 0;
 pub(super) const MAX_NUMBER: u64 = 1 << 53;
 
 /// A message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) number: u64,
     pub(super) priority: i32,
@@ -24,6 +24,8 @@ pub(super) struct Message {
     pub(super) payload: Arc<[u8]>,
     /// The waiting request of who transfers it. Such a message is not journaled.
     pub(super) sender: Option<u32>,
+    /// What it counts for while it is there. Not journaled.
+    pub(super) charge: Charge,
 }
 
 /// The messages of one queue.
@@ -112,6 +114,14 @@ impl Messages {
         self.above = self.above.max(message.number + 1);
         self.bytes += message.payload.len() as u64;
         self.place(message);
+    }
+
+    /// Lets a message that can be taken, now or later, count for something.
+    pub(super) fn charge(&mut self, number: u64, priority: i32, charge: Charge) {
+        let ready = self.ready.get_mut(&(priority, number));
+        if let Some(message) = ready.or_else(|| self.delayed.get_mut(&number)) {
+            message.charge = charge;
+        }
     }
 
     /// Whether a message of that number is here, in its place or out, whatever its priority.
@@ -288,7 +298,15 @@ mod tests {
 
     fn message(number: u64, priority: i32, due: Millis) -> Message {
         let payload = Arc::from(vec![0; number as usize % 5]);
-        Message { number, priority, due, deliveries: 0, payload, sender: None }
+        Message {
+            number,
+            priority,
+            due,
+            deliveries: 0,
+            payload,
+            sender: None,
+            charge: Charge::default(),
+        }
     }
 
     proptest! {

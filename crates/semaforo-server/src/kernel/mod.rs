@@ -36,7 +36,9 @@ mod waits;
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
 pub use barriers::{MAX_NUMBERED_PARTIES, MAX_PARTIES};
 pub use codec::BadEvent;
-pub use command::{Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+pub use command::{
+    Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish,
+};
 pub use decide::MAX_OUTSTANDING;
 pub use event::Event;
 pub use kind::Kind;
@@ -276,13 +278,15 @@ pub struct Kernel {
 }
 
 /// Who asks for something, and where the answer goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Asker {
     now: Millis,
     owner: Owner,
     origin: Origin,
     retry: Option<Retry>,
     timeout: Option<Millis>,
+    /// What its message counts for.
+    charge: Charge,
 }
 
 impl Asker {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::answer::{Answer, Content, Header, Parcel, Status};
-use super::command::Millis;
+use super::command::{Charge, Millis};
 use super::decide::error;
 use super::event::Event;
 use super::messages::{MAX_NUMBER, Message, Messages};
@@ -41,14 +41,17 @@ impl Kernel {
             if asker.is_impatient() && !self.is_postponed(place) {
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
-            let ask = Ask::Put { payload: Arc::from(payload), priority, delay };
+            let (payload, charge) = (Arc::from(payload), asker.charge.clone());
+            let ask = Ask::Put { payload, priority, delay, charge };
+            let bytes = ask.payload_len() as u64;
             let reply = self.wait(asker, place, PUTTERS, ask);
             if let Reply::Waits(_) = reply {
-                self.bytes += payload.len() as u64;
+                self.bytes += bytes;
             }
             return reply;
         }
         let number = self.insert(place, payload, priority, delay, asker.now, out);
+        self.charge(place, number, priority, &asker.charge);
         self.pump_queue(place, asker.now, out);
         Reply::Answer(Answer::done().with(Header::Message, number))
     }
@@ -84,6 +87,15 @@ impl Kernel {
             self.schedule(place);
         }
         number
+    }
+
+    /// Lets a message count for something, until it is gone.
+    fn charge(&mut self, place: u32, number: u64, priority: i32, charge: &Charge) {
+        if let Ok(messages) = self.state.queue_mut(place)
+            && charge.is_some()
+        {
+            messages.charge(number, priority, charge.clone());
+        }
     }
 
     /// The number of the next message. Like a fence it is given out only after it was reserved for
@@ -146,6 +158,7 @@ impl Kernel {
             deliveries: 0,
             payload: Arc::from(payload),
             sender: Some(key.0),
+            charge: asker.charge.clone(),
         };
         self.bytes += payload.len() as u64;
         self.messages += 1;
@@ -232,7 +245,7 @@ impl Kernel {
             unreachable!("there is a message to hand over");
         };
         let (number, priority, sender) = (message.number, message.priority, message.sender);
-        let payload = Arc::clone(&message.payload);
+        let (payload, charge) = (Arc::clone(&message.payload), message.charge.clone());
         let deliveries = message.deliveries;
         let answer = Answer::done()
             .with(Header::Message, number)
@@ -274,6 +287,7 @@ impl Kernel {
             priority,
             deliveries,
             payload,
+            charge,
         }))
     }
 
@@ -320,9 +334,11 @@ impl Kernel {
                         None => self.hand_over(place, owner, manual, kept, out),
                     }
                 }
-                Ask::Put { payload, priority, delay } => {
+                Ask::Put { payload, priority, delay, charge } => {
                     let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);
+                    let charge = charge.clone();
                     let number = self.insert(place, &payload, priority, delay, now, out);
+                    self.charge(place, number, priority, &charge);
                     Answer::done().with(Header::Message, number)
                 }
                 Ask::Enter(_) | Ask::Arrive { .. } | Ask::Transfer { .. } => break,
@@ -451,8 +467,8 @@ impl Kernel {
 
     /// No byte of a message could be sent to its taker: it returns to its place.
     pub fn undelivered(&mut self, now: Millis, parcel: &Parcel, out: &mut Output) {
-        let Parcel { object: place, incarnation, number, priority, deliveries, ref payload } =
-            *parcel;
+        let Parcel { object: place, incarnation, number, priority, deliveries, .. } = *parcel;
+        let payload = &parcel.payload;
         let there = self.state.object(place);
         let same = there.is_some_and(|object| object.incarnation == incarnation);
         if same && self.state.queue(place).is_some_and(|all| !all.contains(number)) {
@@ -460,6 +476,7 @@ impl Kernel {
             self.emit(&Event::Put { place, number, priority, due, deliveries, payload }, out);
             self.bytes += payload.len() as u64;
             self.messages += 1;
+            self.charge(place, number, priority, &parcel.charge);
             self.pump_queue(place, now, out);
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::command::{Millis, Origin, Retry};
+use super::command::{Charge, Millis, Origin, Retry};
 use super::gate::Entry;
 use super::ordered::OrderedSet;
 use super::session::Owner;
@@ -20,7 +20,7 @@ pub(super) enum Ask {
     /// For the other parties of a barrier.
     Arrive { index: u32 },
     /// For space in a queue.
-    Put { payload: Arc<[u8]>, priority: i32, delay: Millis },
+    Put { payload: Arc<[u8]>, priority: i32, delay: Millis, charge: Charge },
     /// Until this message is taken.
     Transfer { number: u64, priority: i32 },
     /// For a message.

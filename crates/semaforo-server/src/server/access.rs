@@ -190,7 +190,7 @@ impl Tokens {
                     _ => {
                         return Err(bad(format!(
                             "{word:?}; after the token come prefix=..., rights=..., name=..., \
-                             objects=..., sessions=... and waits=..."
+                             objects=..., sessions=..., waits=... and bytes=..."
                         )));
                     }
                 }

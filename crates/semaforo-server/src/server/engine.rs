@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::journal::{Journal, Notice, Position};
 use crate::kernel::{
-    Answer, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output, Parcel, Reply,
-    SessionId, Status, Verb, WaitKey,
+    Answer, Charge, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output,
+    Parcel, Reply, SessionId, Status, Verb, WaitKey,
 };
 
 use super::clock::Clock;
@@ -181,7 +181,14 @@ impl Engine {
         for (origin, session) in std::mem::take(&mut self.held_sessions) {
             let operation = Operation::KeepAlive;
             let session = Some(session);
-            let command = Command { session, retry: None, acked: None, timeout: None, operation };
+            let command = Command {
+                session,
+                retry: None,
+                acked: None,
+                timeout: None,
+                charge: Charge::default(),
+                operation,
+            };
             self.kernel.decide(self.now, origin, &command, &mut self.out);
             self.held_sessions.extend(session.map(|session| (origin, session)));
         }
@@ -502,7 +509,14 @@ mod tests {
         engine.turn_begins(start);
         let (id, ttl) = (SessionId(1), TTL.as_millis() as Millis);
         let operation = Operation::Open { id, ttl, label: "" };
-        let open = Command { session: None, retry: None, acked: None, timeout: None, operation };
+        let open = Command {
+            session: None,
+            retry: None,
+            acked: None,
+            timeout: None,
+            charge: Charge::default(),
+            operation,
+        };
         engine.decide(Origin { connection: ConnectionKey(1), ticket: 1 }, &open).unwrap();
         (engine, start)
     }
@@ -552,13 +566,26 @@ mod tests {
             if seq == 1 {
                 let (ttl, label) = (TTL.as_millis() as Millis, "");
                 let operation = Operation::Open { id: SessionId(id.into()), ttl, label };
-                let command =
-                    Command { session: None, retry: None, acked: None, timeout: None, operation };
+                let command = Command {
+                    session: None,
+                    retry: None,
+                    acked: None,
+                    timeout: None,
+                    charge: Charge::default(),
+                    operation,
+                };
                 engine.decide(origin, &command);
             }
             let retry = Some(Retry { seq, digest: 0 });
             let operation = operation(MAX_NUMBERED_PARTIES);
-            let command = Command { session, retry, acked: None, timeout: None, operation };
+            let command = Command {
+                session,
+                retry,
+                acked: None,
+                timeout: None,
+                charge: Charge::default(),
+                operation,
+            };
             last = engine.decide(origin, &command);
         }
         let Some(Reply::Answer(answer)) = last else { panic!("{last:?} is no answer") };

@@ -1,8 +1,8 @@
 //! How much each token may have, and has.
 //!
 //! Counted is what was made with a token, by the token's name, for as long as it is there: sessions
-//! that it opened, objects that it created, and requests of its that wait for their answer on a
-//! connection. A share that is dropped is counted no more, so there is one place where counts go
+//! that it opened, objects that it created, requests of its that wait for their answer on a
+//! connection, and the bytes of messages that it put into queues. A share that is dropped is counted no more, so there is one place where counts go
 //! down. Who made what is not journaled: what was there before a restart counts for no token.
 
 use std::sync::Arc;
@@ -22,10 +22,12 @@ pub(super) enum Counted {
     Sessions,
     /// Requests that wait.
     Waits,
+    /// Bytes of messages.
+    Bytes,
 }
 
 impl Counted {
-    pub(super) const ALL: [Self; 3] = [Self::Objects, Self::Sessions, Self::Waits];
+    pub(super) const ALL: [Self; 4] = [Self::Objects, Self::Sessions, Self::Waits, Self::Bytes];
 
     /// What is called so.
     pub(super) fn of(name: &str) -> Option<Self> {
@@ -38,13 +40,14 @@ impl Counted {
             Self::Objects => "objects",
             Self::Sessions => "sessions",
             Self::Waits => "waits",
+            Self::Bytes => "bytes",
         }
     }
 }
 
 /// How much a token may have; none: as much as the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Quotas([Option<u64>; 3]);
+pub(super) struct Quotas([Option<u64>; Counted::ALL.len()]);
 
 impl Quotas {
     pub(super) fn set(&mut self, counted: Counted, most: u64) {
@@ -58,18 +61,19 @@ impl Quotas {
 
 /// What one token has.
 #[derive(Debug, Default)]
-struct Account([AtomicU64; 3]);
+struct Account([AtomicU64; Counted::ALL.len()]);
 
-/// One thing that counts for a token until this is dropped.
+/// What counts for a token until this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     account: Arc<Account>,
     counted: Counted,
+    much: u64,
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.account.0[self.counted as usize].fetch_sub(1, Ordering::Relaxed);
+        self.account.0[self.counted as usize].fetch_sub(self.much, Ordering::Relaxed);
     }
 }
 
@@ -87,16 +91,16 @@ impl Accounts {
         account.map_or(0, |account| account.0[counted as usize].load(Ordering::Relaxed))
     }
 
-    /// Why a token may not have one more, if it may not.
-    pub(super) fn refusal(&self, token: &Token, counted: Counted) -> Option<String> {
+    /// Why a token may not have so much more, if it may not.
+    pub(super) fn refusal(&self, token: &Token, counted: Counted, more: u64) -> Option<String> {
         let most = token.quotas().get(counted)?;
-        let what = counted.name();
-        (self.count(token, counted) >= most)
-            .then(|| format!("{} has {what} for its quota already: {most}", token.name()))
+        let (name, what, there) = (token.name(), counted.name(), self.count(token, counted));
+        (there.saturating_add(more) > most)
+            .then(|| format!("{name} has {there} {what}, and may have no more than {most}"))
     }
 
-    /// One more for a token.
-    pub(super) fn share(&mut self, token: &Token, counted: Counted) -> Share {
+    /// So much more for a token.
+    pub(super) fn share(&mut self, token: &Token, counted: Counted, much: u64) -> Share {
         let account = match self.accounts.get(token.name()) {
             Some(account) => Arc::clone(account),
             None => {
@@ -105,12 +109,12 @@ impl Accounts {
                 account
             }
         };
-        account.0[counted as usize].fetch_add(1, Ordering::Relaxed);
-        Share { account, counted }
+        account.0[counted as usize].fetch_add(much, Ordering::Relaxed);
+        Share { account, counted, much }
     }
 
     pub(super) fn opened(&mut self, token: &Token, session: SessionId) {
-        let share = self.share(token, Counted::Sessions);
+        let share = self.share(token, Counted::Sessions, 1);
         self.sessions.insert(session, share);
     }
 
@@ -119,7 +123,7 @@ impl Accounts {
     }
 
     pub(super) fn created(&mut self, token: &Token, kind: Kind, name: &str) {
-        let share = self.share(token, Counted::Objects);
+        let share = self.share(token, Counted::Objects, 1);
         self.objects.insert((kind, name.into()), share);
     }
 
@@ -150,41 +154,49 @@ mod tests {
 
     #[test]
     fn what_is_there_counts_and_what_is_gone_does_not() {
-        let tokens =
-            "0123456789abcdef name=ci sessions=2 objects=1\nfedcba9876543210 name=ci waits=1";
+        let tokens = "0123456789abcdef name=ci sessions=2 objects=1\nfedcba9876543210 name=ci waits=1\n\
+             ffffffffffffffff name=ci bytes=100";
         let tokens = Tokens::parse(tokens).unwrap();
-        let [first, second] =
-            ["0123456789abcdef", "fedcba9876543210"].map(|token| tokens.find(token).unwrap());
+        let [first, second, third] = ["0123456789abcdef", "fedcba9876543210", "ffffffffffffffff"]
+            .map(|token| tokens.find(token).unwrap());
         let mut accounts = Accounts::default();
         for number in 0..2 {
-            assert_eq!(accounts.refusal(first, Counted::Sessions), None);
+            assert_eq!(accounts.refusal(first, Counted::Sessions, 1), None);
             accounts.opened(first, SessionId(number));
         }
-        let refusal = accounts.refusal(first, Counted::Sessions).unwrap();
+        let refusal = accounts.refusal(first, Counted::Sessions, 1).unwrap();
         assert!(refusal.contains("ci") && refusal.contains("sessions"), "{refusal}");
-        assert_eq!(accounts.refusal(second, Counted::Sessions), None, "it has no quota of these");
+        assert_eq!(
+            accounts.refusal(second, Counted::Sessions, 1),
+            None,
+            "it has no quota of these"
+        );
         accounts.ended(SessionId(0));
         accounts.ended(SessionId(0));
         accounts.ended(SessionId(7));
         assert_eq!(accounts.count(first, Counted::Sessions), 1);
 
         accounts.created(first, Kind::Queue, "q");
-        assert!(accounts.refusal(first, Counted::Objects).is_some());
+        assert!(accounts.refusal(first, Counted::Objects, 1).is_some());
         accounts.deleted(Kind::Latch, "q");
-        assert!(accounts.refusal(first, Counted::Objects).is_some());
+        assert!(accounts.refusal(first, Counted::Objects, 1).is_some());
         accounts.deleted(Kind::Queue, "q");
-        assert_eq!(accounts.refusal(first, Counted::Objects), None);
+        assert_eq!(accounts.refusal(first, Counted::Objects, 1), None);
 
         // Two tokens of one name have one account.
-        let share = accounts.share(first, Counted::Waits);
-        assert!(accounts.refusal(second, Counted::Waits).is_some());
+        let share = accounts.share(first, Counted::Waits, 1);
+        assert!(accounts.refusal(second, Counted::Waits, 1).is_some());
         accounts.tidy();
         let shown =
             [("ci".to_owned(), Counted::Objects, 0, 1), ("ci".to_owned(), Counted::Sessions, 1, 2)];
         assert_eq!(accounts.figures(&tokens)[..2], shown);
         drop(share);
-        assert_eq!(accounts.refusal(second, Counted::Waits), None);
+        assert_eq!(accounts.refusal(second, Counted::Waits, 1), None);
         accounts.ended(SessionId(1));
+        let bytes = accounts.share(first, Counted::Bytes, 70);
+        let refused = |more| accounts.refusal(third, Counted::Bytes, more).is_some();
+        assert!(!refused(30) && refused(31) && refused(u64::MAX));
+        drop(bytes);
         accounts.tidy();
         assert!(accounts.accounts.is_empty());
     }

@@ -10,7 +10,8 @@ use super::http::operations::{
 };
 use super::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
 use crate::kernel::{
-    Answer, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb, Wish,
+    Answer, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb,
+    Wish,
 };
 use crate::wire::Request;
 
@@ -154,6 +155,7 @@ pub(super) fn translate<'a>(
         retry: seq.map(|seq| Retry { seq, digest: digest(request) }),
         acked: words.number(&ACKED)?,
         timeout: words.timeout()?,
+        charge: Charge::default(),
         operation,
     }))
 }

@@ -109,6 +109,48 @@ fn sessions_count_until_they_end() {
 }
 
 #[test]
+fn bytes_count_until_the_message_is_gone() {
+    let limited = Limited::start("bytes=20");
+    let mut guest = Connection::auth(&limited.server, GUEST);
+    let mut ada = Connection::auth(&limited.server, ADA);
+    assert_eq!(ada.ask(&request("CREATE", "q", "\"capacity\":1")), Some(200));
+    let put = |payload: &str, headers: &str| {
+        format!(r#"{{"Method":"PUT","Path":"q","Headers":{{{headers}}},"Payload":{payload}}}"#)
+    };
+    guest.0.write_all(put("\"more than twenty bytes\"", "").as_bytes()).unwrap();
+    let refused = guest.answer().unwrap();
+    assert_eq!(refused["Status"], 429);
+    let reason = refused["Payload"]["error"].as_str().unwrap();
+    assert!(
+        reason.contains("guest") && reason.contains("bytes") && reason.contains("20"),
+        "{reason}"
+    );
+    assert_eq!(guest.ask(&put("\"ten bytes\"", "")), Some(200), "eleven with its quotes");
+    assert_eq!(guest.ask(&put("\"ten bytes\"", "")), Some(429), "twenty-two together");
+    assert_eq!(ada.ask(&put("1", "\"timeout\":0")), Some(204), "it is full");
+
+    // What waits for space counts, too; what was withdrawn does not, nor what could not wait.
+    assert_eq!(guest.ask(&put("123456789", "\"timeout\":0")), Some(204));
+    guest.0.write_all(put("123456789", "\"id\":1").as_bytes()).unwrap();
+    wait_until("it waits", || limited.used("bytes") == "20");
+    let mut other = Connection::auth(&limited.server, GUEST);
+    assert_eq!(other.ask(&put("1", "\"timeout\":0")), Some(429));
+    guest.0.write_all(request("CANCEL", "", "\"id\":2,\"request\":1").as_bytes()).unwrap();
+    assert_eq!(guest.answer().unwrap()["Status"], 204);
+    assert_eq!(guest.answer().unwrap()["Status"], 200);
+    wait_until("it is withdrawn", || limited.used("bytes") == "11");
+
+    // Whoever takes it: one that is out counts until it is acknowledged.
+    assert_eq!(ada.ask(&request("TAKE", "q", "\"ack\":\"manual\"")), Some(200));
+    assert_eq!(guest.ask(&put("1234567890", "\"timeout\":0")), Some(429));
+    assert_eq!(ada.ask(&request("ACK", "q", "\"message\":1")), Some(200));
+    wait_until("it is gone", || limited.used("bytes") == "0");
+    assert_eq!(guest.ask(&put("12345678901234567890", "")), Some(200));
+    assert_eq!(ada.ask(&request("DELETE", "q", "")), Some(200));
+    wait_until("all of them are gone", || limited.used("bytes") == "0");
+}
+
+#[test]
 fn requests_count_while_they_wait() {
     let limited = Limited::start("waits=1");
     let mut ada = Connection::auth(&limited.server, ADA);

@@ -6,8 +6,8 @@ use semaforo_server::journal::{
     Background, Durability, FileJournal, Journal, Luck, Options, Position, SimulatedDisk,
 };
 use semaforo_server::kernel::{
-    Command, ConnectionKey, Kernel, Kind, Limits, Operation, Origin, Output, Retry, SessionId,
-    Settings, State, Verb, Wish,
+    Charge, Command, ConnectionKey, Kernel, Kind, Limits, Operation, Origin, Output, Retry,
+    SessionId, Settings, State, Verb, Wish,
 };
 
 /// Small segments and early snapshots, so that much happens with few batches.
@@ -55,6 +55,7 @@ fn command(turn: u64, payload: &[u8]) -> Command<'_> {
         retry: named.then_some(Retry { seq: turn + 1, digest: turn }),
         acked: None,
         timeout: Some(0),
+        charge: Charge::default(),
         operation,
     }
 }

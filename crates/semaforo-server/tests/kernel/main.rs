@@ -1,6 +1,7 @@
 //! What the kernel decides, seen from outside.
 
 mod barriers;
+mod charges;
 mod connections;
 mod events;
 mod latches;

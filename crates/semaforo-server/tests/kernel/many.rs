@@ -1,7 +1,7 @@
 //! Many at once take no longer than one by one.
 
 use semaforo_server::kernel::{
-    Answer, Command, ConnectionKey, Content, Header, Kernel,
+    Answer, Charge, Command, ConnectionKey, Content, Header, Kernel,
     Kind::{self, Lock, Queue, Semaphore},
     Limits, Operation, Origin, Output, Reply, Retry, SessionId, State, Verb,
 };
@@ -45,7 +45,14 @@ impl Crowd {
         self.tickets += 1;
         let origin = Origin { connection: ConnectionKey(at), ticket: self.tickets };
         let retry = seq.map(|seq| Retry { seq, digest: seq });
-        let command = Command { session, retry, acked: None, timeout: None, operation };
+        let command = Command {
+            session,
+            retry,
+            acked: None,
+            timeout: None,
+            charge: Charge::default(),
+            operation,
+        };
         self.kernel.decide(0, origin, &command, &mut self.out)
     }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use semaforo_server::kernel::{
-    ANSWER, Answer, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits, Millis,
-    ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId, Settings, State, Verb,
-    View, WaitKey, Wish,
+    ANSWER, Answer, Charge, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits,
+    Millis, ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId, Settings,
+    State, Verb, View, WaitKey, Wish,
 };
 
 /// Who asks, and how.
@@ -87,6 +87,8 @@ pub(crate) struct World {
     keys: BTreeMap<Request, (WaitKey, Origin)>,
     fold: State,
     tickets: u64,
+    /// What messages are charged to from now on.
+    pub(crate) charge: Charge,
 }
 
 impl Default for World {
@@ -120,6 +122,7 @@ impl World {
             keys: BTreeMap::new(),
             fold,
             tickets: 0,
+            charge: Charge::default(),
         }
     }
 
@@ -147,6 +150,7 @@ impl World {
             retry: caller.retry,
             acked: caller.acked,
             timeout: caller.timeout,
+            charge: self.charge.clone(),
             operation,
         };
         let mut out = self.output();

@@ -16,7 +16,7 @@ use semaforo::policy::Permits;
 use super::MAX_FENCE;
 use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
-use super::command::{ConnectionKey, Settings, Wish};
+use super::command::{Charge, ConnectionKey, Settings, Wish};
 use super::event::Event;
 use super::gate::{Gate, Give};
 use super::kind::Kind;
@@ -241,6 +241,7 @@ impl State {
                     deliveries: *deliveries,
                     payload: Arc::from(*payload),
                     sender: None,
+                    charge: Charge::default(),
                 });
             }
             Event::Taken { place, number, priority, by: None } => {

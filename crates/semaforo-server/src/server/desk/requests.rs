@@ -6,8 +6,8 @@ use super::audit::Asker;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
-    Answer, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply, SessionId,
-    Status, Verb,
+    Answer, Charge, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply,
+    SessionId, Status, Verb,
 };
 use crate::net::{ConnectionId, Connections};
 use crate::server::access::{Need, Token};
@@ -142,7 +142,7 @@ impl Desk {
         if let Some(reason) = refusal(asker, token.as_deref(), request, &wanted) {
             return Err(self.refuse(net, asker, request, Status::Forbidden, reason).into());
         }
-        let command = match wanted {
+        let mut command = match wanted {
             Wanted::Echo => {
                 self.respond_with(net, caller, name, request.raw);
                 return Ok(None);
@@ -198,7 +198,7 @@ impl Desk {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
             return Err(Answer::error(Status::Senseless, reason).into());
         }
-        self.keep_quota(token.as_deref(), &command)?;
+        self.keep_quota(token.as_deref(), &mut command)?;
         let was_new = is_new(&self.engine.kernel, &command.operation);
         self.tickets += 1;
         let ticket = self.tickets;
@@ -229,7 +229,8 @@ impl Desk {
                 }
             },
             Reply::Waits(key) => {
-                let share = token.as_ref().map(|token| self.accounts.share(token, Counted::Waits));
+                let share =
+                    token.as_ref().map(|token| self.accounts.share(token, Counted::Waits, 1));
                 match (caller, &mut self.http) {
                     (Caller::Tcp(id), _) => {
                         let id_of_it = name.map(Into::into);
@@ -246,27 +247,37 @@ impl Desk {
         }
     }
 
-    /// Whether the token may have one more of what the command makes. What was asked before, and
-    /// what is there, makes nothing.
-    fn keep_quota(&mut self, token: Option<&Token>, command: &Command<'_>) -> Result<(), Answer> {
+    /// Whether the token may have more of what the command makes. What was asked before, and what
+    /// is there, makes nothing. A message is charged to its token from here on.
+    fn keep_quota(
+        &mut self,
+        token: Option<&Token>,
+        command: &mut Command<'_>,
+    ) -> Result<(), Answer> {
         let Some(token) = token else { return Ok(()) };
         if matches!(command.operation, Operation::Open { .. }) {
             // Another may have ended in this very turn.
             self.tell();
         }
         let kernel = &self.engine.kernel;
-        let counted = match &command.operation {
-            Operation::Open { .. } => Counted::Sessions,
-            operation if is_new(kernel, operation) => Counted::Objects,
-            operation if may_wait(operation) && command.timeout != Some(0) => Counted::Waits,
-            _ => return Ok(()),
+        let one = match &command.operation {
+            Operation::Open { .. } => Some(Counted::Sessions),
+            operation if is_new(kernel, operation) => Some(Counted::Objects),
+            operation if may_wait(operation) && command.timeout != Some(0) => Some(Counted::Waits),
+            _ => None,
         };
-        match self.accounts.refusal(token, counted) {
-            Some(reason) if !kernel.has_met(command) => {
-                Err(Answer::error(Status::OverLimit, reason))
-            }
-            _ => Ok(()),
+        let bytes = message_bytes(&command.operation);
+        let more = [one.map(|counted| (counted, 1)), bytes.map(|bytes| (Counted::Bytes, bytes))];
+        let refusal = more.into_iter().flatten().find_map(|(counted, more)| {
+            self.accounts.refusal(token, counted, more).filter(|_| !kernel.has_met(command))
+        });
+        if let Some(reason) = refusal {
+            return Err(Answer::error(Status::OverLimit, reason));
         }
+        if let Some(bytes) = bytes {
+            command.charge = Charge::new(self.accounts.share(token, Counted::Bytes, bytes));
+        }
+        Ok(())
     }
 
     /// Writes down what a token has made, or what is gone. The answer alone does not tell: one that
@@ -464,6 +475,15 @@ fn may_wait(operation: &Operation<'_>) -> bool {
             | Verb::Transfer { .. }
             | Verb::Take { .. }
     )
+}
+
+/// How many bytes of a message it adds to a queue.
+fn message_bytes(operation: &Operation<'_>) -> Option<u64> {
+    let Operation::Object { verb, .. } = operation else { return None };
+    match verb {
+        Verb::Put { payload, .. } | Verb::Transfer { payload, .. } => Some(payload.len() as u64),
+        _ => None,
+    }
 }
 
 /// A session's id, which nobody can guess.
