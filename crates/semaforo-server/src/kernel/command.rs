@@ -42,13 +42,15 @@ pub struct Command<'a> {
 
 /// What a message is charged to, if anything: something of the server's that is dropped when the
 /// message is gone, and says to the kernel nothing else. Not journaled.
+///
+/// Boxed twice, so that a message that is charged to nothing pays for one word only.
 #[derive(Clone, Default)]
-pub struct Charge(Option<Arc<dyn Send + Sync>>);
+pub struct Charge(Option<Arc<Box<dyn Send + Sync>>>);
 
 impl Charge {
     /// Keeps `receipt` until the message is gone.
     pub fn new(receipt: impl Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(receipt)))
+        Self(Some(Arc::new(Box::new(receipt))))
     }
 
     /// Whether there is anything to be kept.
