@@ -1,5 +1,7 @@
 #![doc = include_str!("lib.md")]
 #![deny(missing_docs)]
+// What is not built cannot be linked to.
+#![cfg_attr(not(feature = "query"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(
     private_interfaces,
@@ -7,14 +9,18 @@
     reason = "sealed traits lead to the kernel; nobody else can name or call what is private there"
 )]
 
-#[cfg(all(test, any(loom, shuttle)))]
+#[cfg(all(test, feature = "query", any(loom, shuttle)))]
 mod models;
 pub mod policy;
 mod primitive;
+#[cfg(feature = "query")]
 pub mod query;
 pub mod queue;
 pub mod sync;
 mod synchronizer;
+// Some of it is for queries alone.
+#[cfg(feature = "tasks")]
+#[cfg_attr(not(feature = "query"), allow(dead_code))]
 pub mod tasks;
 mod wait;
 

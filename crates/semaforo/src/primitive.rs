@@ -1,6 +1,9 @@
 //! The primitives everything else is built from: the standard library's, or those of a model
 //! checker (`--cfg loom`, `--cfg shuttle`). This is the only file that tells them apart.
 
+// Some are for tasks alone.
+#![cfg_attr(not(feature = "tasks"), allow(unused_imports))]
+
 #[cfg(not(any(loom, shuttle)))]
 mod chosen {
     pub(crate) use std::sync::atomic::{

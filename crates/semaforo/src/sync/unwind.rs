@@ -19,6 +19,7 @@ use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
 use crate::policy::Policy;
 use crate::synchronizer::Synchronizer;
+#[cfg(feature = "tasks")]
 use crate::tasks::{AbortHandle, CurrentThread, Handle, Pool, ScopedHandle};
 use crate::wait::cancel::{CancelSource, CancelToken};
 
@@ -45,6 +46,10 @@ unwind_safe! {
     [P: Policy] Synchronizer<P>,
     [] CancelSource,
     [] CancelToken,
+}
+
+#[cfg(feature = "tasks")]
+unwind_safe! {
     [] Pool,
     [] CurrentThread,
     [T] Handle<T>,

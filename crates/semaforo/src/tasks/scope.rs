@@ -197,7 +197,7 @@ impl Last for Ticket {
 }
 
 /// The ticket of a task that need not run.
-struct Optional(#[expect(dead_code, reason = "it is dropped")] Ticket);
+struct Optional(#[allow(dead_code, reason = "it is dropped")] Ticket);
 
 impl Last for Optional {}
 

@@ -494,6 +494,7 @@ impl CancelToken {
 
     /// Has something told when this fires, until [`forget`](Self::forget) is called with the number that
     /// this returns; none if it has fired already, or never does.
+    #[cfg(feature = "tasks")]
     pub(crate) fn tell(&self, task: Weak<dyn OnCancel>) -> Option<u32> {
         if !self.fires() {
             return None;
@@ -503,6 +504,7 @@ impl CancelToken {
     }
 
     /// Ends what [`tell`](Self::tell) began, if firing has not.
+    #[cfg(feature = "tasks")]
     pub(crate) fn forget(&self, number: u32) {
         let forgotten = self.state.with_registry(|registry| {
             // Once it has fired, nothing is there, and nothing comes.

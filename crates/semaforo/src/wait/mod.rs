@@ -58,6 +58,8 @@ pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod self_wait;
+// Only tasks are kept there.
+#[cfg_attr(not(feature = "tasks"), allow(dead_code))]
 pub(crate) mod slots;
 pub(crate) mod timer;
 pub(crate) mod waiter;

@@ -8,7 +8,9 @@
 #![allow(unused_imports, reason = "as above")]
 
 mod bombs;
+mod door;
 mod executors;
+#[cfg(feature = "tasks")]
 mod pools;
 mod single_step;
 mod tally;
@@ -18,15 +20,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) use bombs::{Bomb, explodes, exploding_waker};
+pub(crate) use door::Door;
 pub(crate) use executors::{Executor, block_on, on_tokio};
-pub(crate) use pools::{
-    Door, Held, MODES, hold, hold_some, in_both_modes, pool, pool_with_spares, watched,
-};
+#[cfg(feature = "tasks")]
+pub(crate) use pools::{Held, MODES, hold, hold_some, in_both_modes, pool, pool_with_spares};
 pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
 pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
     Arrangement, Kind, Line, ThreadState, Waiter, held_up, in_every_arrangement,
-    in_every_arrangement_at_once,
+    in_every_arrangement_at_once, watched,
 };
 
 /// Longer than anything here takes on the slowest machine.

@@ -1,11 +1,11 @@
 //! Pools whose workers are held until the test has queued what it wants to see picked.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use semaforo::tasks::{Mode, Pool};
 
-use super::{LIMIT, Waiter};
+use super::{LIMIT, watched};
 
 pub(crate) const MODES: [Mode; 2] = [Mode::Strict, Mode::Stealing];
 
@@ -28,12 +28,6 @@ pub(crate) fn in_both_modes(case: impl Fn(Mode) + Send + Sync + 'static) {
         let case = Arc::clone(&case);
         watched(move || case(mode));
     }
-}
-
-/// Runs something that must not hang.
-#[track_caller]
-pub(crate) fn watched<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
-    Waiter::on_a_thread(body).join()
 }
 
 /// Workers that do nothing until this is dropped. They are busy in a way that the pool cannot see, so
@@ -67,25 +61,4 @@ pub(crate) fn hold_some(pool: &Pool, workers: usize) -> Held {
         begins.recv_timeout(LIMIT).expect("every worker begins");
     }
     Held { _doors: doors }
-}
-
-/// Something that opens once, in a way that the pool cannot see.
-pub(crate) struct Door {
-    opener: Mutex<Option<Sender<()>>>,
-    closed: Mutex<Receiver<()>>,
-}
-
-impl Door {
-    pub(crate) fn new() -> Arc<Self> {
-        let (opener, closed) = channel();
-        Arc::new(Self { opener: Mutex::new(Some(opener)), closed: Mutex::new(closed) })
-    }
-
-    pub(crate) fn open(&self) {
-        drop(self.opener.lock().unwrap().take());
-    }
-
-    pub(crate) fn pass(&self) {
-        let _ = self.closed.lock().unwrap().recv();
-    }
 }

@@ -321,3 +321,9 @@ impl<'a, Q: Queued> Line<'a, Q> {
         waiter
     }
 }
+
+/// Runs something that must not hang.
+#[track_caller]
+pub(crate) fn watched<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    Waiter::on_a_thread(body).join()
+}
