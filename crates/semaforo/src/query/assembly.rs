@@ -84,6 +84,24 @@ impl<T> Assembly<T> {
         unsafe { self.memory.set_len(self.len) };
         self.memory
     }
+
+    /// The vectors of several assemblies.
+    ///
+    /// # Safety
+    /// These are what the parts of all of them have left behind.
+    ///
+    /// # Panics
+    /// If a place was not filled.
+    pub(crate) unsafe fn complete_all(all: Vec<Self>, Filled(count): Filled) -> Vec<Vec<T>> {
+        let places: usize = all.iter().map(|assembly| assembly.len).sum();
+        assert_eq!(count, places, "some places have no items");
+        // SAFETY: as many places as there are were filled, none of them twice; so each was.
+        let each = |assembly: Self| unsafe {
+            let len = assembly.len;
+            assembly.complete(Filled(len))
+        };
+        all.into_iter().map(each).collect()
+    }
 }
 
 impl<T> Part<'_, T> {

@@ -5,7 +5,8 @@ use std::hash::Hash;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::partition::{Entry, Gathered, Partition, Shard, partition};
+use super::numbering::{Numbered, number, scatter};
+use super::partition::{Entry, Gathered, Partition, Shard, in_shards};
 use super::places::Chunks;
 use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
@@ -21,9 +22,11 @@ pub(crate) fn groups<S: Source, K: Hash + Eq + Send>(
     key: impl Fn(&S::Item) -> K + Sync,
 ) -> Result<Vec<Group<K, S::Item>>, Halted> {
     let sharding = Sharding::new(context.crew.threads());
-    let split = |number, item| (key(&item), (number, item));
-    let Partition { shards, chunks, len } =
-        partition(context, source, &sharding, split, |_, _| true)?;
+    let workers = match number(context, source, &sharding, key)? {
+        Numbered::Few(threads) => return scatter(context, threads),
+        Numbered::Many(workers) => workers,
+    };
+    let Partition { shards, chunks, len } = in_shards(&sharding, workers);
     let ranked = jobs(context, shards, len > LARGE || chunks.total() > LARGE, |shard| {
         let mut groups = Groups { table: HashTable::new(), groups: Vec::new() };
         groups.fill(shard);
@@ -37,7 +40,7 @@ pub(crate) fn groups<S: Source, K: Hash + Eq + Send>(
 
 /// What one thread has of a group, or what is left of it.
 #[derive(Debug)]
-struct Items<T> {
+pub(crate) struct Items<T> {
     /// Where the first item was: the position of its chunk, and its number in there.
     first: (usize, usize),
     /// The position of the last item's chunk.
@@ -48,7 +51,8 @@ struct Items<T> {
 }
 
 impl<T: Send> Gathered<(usize, T)> for Items<T> {
-    const KEYS: usize = 2048;
+    /// What is gathered comes from the [numbering](super::numbering), which has had enough keys.
+    const KEYS: usize = 0;
 
     fn new(position: usize, (number, item): (usize, T)) -> Self {
         Self {

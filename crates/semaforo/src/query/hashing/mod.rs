@@ -6,6 +6,7 @@
 
 pub(crate) mod groups;
 pub(crate) mod lookup;
+mod numbering;
 pub(crate) mod partition;
 pub(crate) mod places;
 pub(crate) mod sieve;

@@ -90,8 +90,16 @@ where
     V: Send,
     A: Gathered<V>,
 {
-    let partitioning = Partitioning { sharding, split, admit, made: PhantomData };
+    let partitioning = Partitioning::new(sharding, split, admit);
     let threads: Vec<Worker<K, V, A>> = drive(context, source, &partitioning)?;
+    Ok(in_shards(sharding, threads))
+}
+
+/// What several threads have, by shard.
+pub(crate) fn in_shards<K, V, A>(
+    sharding: &Sharding,
+    threads: Vec<Worker<K, V, A>>,
+) -> Partition<K, V, A> {
     let empty = || Shard { locals: Vec::new(), rest: Rest(Vec::new()) };
     let mut shards: Vec<_> = (0..sharding.shards()).map(|_| empty()).collect();
     let mut chunks = Vec::new();
@@ -109,7 +117,7 @@ where
             }
         }
     }
-    Ok(Partition { shards, chunks: Chunks::new(chunks), len })
+    Partition { shards, chunks: Chunks::new(chunks), len }
 }
 
 impl<K, V> Rest<K, V> {
@@ -153,11 +161,17 @@ pub(crate) struct Worker<K, V, A> {
     chunks: Vec<(usize, usize)>,
 }
 
-struct Partitioning<'a, F, G, K, V, A> {
+pub(crate) struct Partitioning<'a, F, G, K, V, A> {
     sharding: &'a Sharding,
     split: F,
     admit: G,
     made: Of<Worker<K, V, A>>,
+}
+
+impl<'a, F, G, K, V, A> Partitioning<'a, F, G, K, V, A> {
+    pub(crate) fn new(sharding: &'a Sharding, split: F, admit: G) -> Self {
+        Self { sharding, split, admit, made: PhantomData }
+    }
 }
 
 impl<T, K, V, A, F, G> Consumer<T> for Partitioning<'_, F, G, K, V, A>
@@ -216,6 +230,19 @@ where
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl<K, V, A> Worker<K, V, A> {
+    /// Takes over what was put together elsewhere, from chunks with these positions and numbers of
+    /// items.
+    pub(crate) fn take_over(
+        &mut self,
+        chunks: impl IntoIterator<Item = (usize, usize)>,
+        gathered: impl IntoIterator<Item = Entry<K, A>>,
+    ) {
+        self.chunks.extend(chunks);
+        self.locals.extend(gathered);
     }
 }
 

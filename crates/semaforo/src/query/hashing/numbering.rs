@@ -1,0 +1,336 @@
+//! Items with few keys: numbered, counted, and moved to where they belong.
+//!
+//! Three passes. Every thread gives numbers to the keys that it sees, and notes the number of each item: one
+//! hash and one look-up per item, and all that is written is written in sequence. Then the threads' keys
+//! are merged, chunk by chunk in the order of the items: that is the order of the groups, and tells how
+//! large each of them is and where in it the items of each chunk belong. In the end every chunk's items
+//! are moved there, into vectors that never grow.
+//!
+//! The merge is the work of one thread. If there are so many keys that it would take longer than the
+//! rest, a thread says so after its first chunks, and all of them go on with the
+//! [partition](super::partition).
+
+use std::hash::Hash;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::groups::Items;
+use super::partition::{Entry, Gathered, Partitioning, Worker};
+use super::{LARGE, Sharding, small};
+use crate::query::assembly::{Assembly, Part};
+use crate::query::context::{Context, Halted};
+use crate::query::drive::{Consumer, drive};
+use crate::query::jobs::jobs;
+use crate::query::operators::Group;
+use crate::query::pipeline::Source;
+
+/// With fewer keys than this, a thread's table stays in the processor's own cache.
+const MANY: usize = 16_384;
+
+/// Many keys are too many if there are fewer items than this for each.
+const ITEMS_PER_KEY: usize = 4;
+
+/// All items of a source, by number; or in shards, if there are too many keys.
+pub(crate) enum Numbered<K, T> {
+    Few(Vec<Numbers<K, T>>),
+    Many(Vec<Worker<K, (usize, T), Items<T>>>),
+}
+
+/// What one thread has.
+#[derive(Debug)]
+pub(crate) struct Numbers<K, T> {
+    /// Numbers of keys.
+    table: HashTable<u32>,
+    keys: Vec<Numbering<K>>,
+    chunks: Vec<Chunk<T>>,
+    /// How many items there are in the chunks.
+    items: usize,
+}
+
+/// A key that has a number.
+#[derive(Debug)]
+struct Numbering<K> {
+    hash: u64,
+    key: K,
+    /// How many items of the present chunk have it.
+    count: u32,
+}
+
+/// The items of a chunk.
+#[derive(Debug)]
+struct Chunk<T> {
+    position: usize,
+    items: Vec<T>,
+    /// The number of each item's key.
+    numbers: Vec<u32>,
+    /// The keys of the chunk, in the order of their first items.
+    runs: Vec<Run>,
+}
+
+/// The items of a chunk that have one key.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    number: u32,
+    count: u32,
+}
+
+/// Numbers all items, or sorts them into shards.
+pub(crate) fn number<S: Source, K: Hash + Eq + Send>(
+    context: &Context,
+    source: &S,
+    sharding: &Sharding,
+    key: impl Fn(&S::Item) -> K + Sync,
+) -> Result<Numbered<K, S::Item>, Halted> {
+    let split = |number, item| (key(&item), (number, item));
+    let consumer = Numberer {
+        sharding,
+        key: &key,
+        many: AtomicBool::new(false),
+        partitioning: Partitioning::new(sharding, split, |_: u64, _: &K| true),
+    };
+    let threads = drive(context, source, &consumer)?;
+    if !consumer.many.into_inner() {
+        return Ok(Numbered::Few(threads.into_iter().map(|(numbers, _)| numbers).collect()));
+    }
+    // Those who were done before the others found that out.
+    let workers = jobs(context, threads, false, |(mut numbers, mut worker)| {
+        numbers.hand_over(&mut worker);
+        worker
+    });
+    workers.map(Numbered::Many)
+}
+
+struct Numberer<'a, F, P> {
+    sharding: &'a Sharding,
+    key: &'a F,
+    /// There are too many keys.
+    many: AtomicBool,
+    partitioning: P,
+}
+
+impl<T, K, F, P> Consumer<T> for Numberer<'_, F, P>
+where
+    T: Send,
+    K: Hash + Eq + Send,
+    F: Fn(&T) -> K + Sync,
+    P: Consumer<T, State = Worker<K, (usize, T), Items<T>>>,
+{
+    type State = (Numbers<K, T>, P::State);
+
+    const CHUNK: Duration = P::CHUNK;
+
+    fn start(&self) -> Self::State {
+        (Numbers::new(), self.partitioning.start())
+    }
+
+    fn consume(
+        &self,
+        (numbers, worker): &mut Self::State,
+        (position, end): (usize, usize),
+        items: impl Iterator<Item = T>,
+    ) -> ControlFlow<()> {
+        if self.many.load(Ordering::Relaxed) {
+            numbers.hand_over(worker);
+            return self.partitioning.consume(worker, (position, end), items);
+        }
+        let mut chunk = Chunk::new(position, items.size_hint().0);
+        items.for_each(|item| {
+            let key = (self.key)(&item);
+            let number = numbers.number_of(self.sharding.hash(&key), key, &mut chunk.runs);
+            chunk.numbers.push(number);
+            chunk.items.push(item);
+        });
+        numbers.end_chunk(chunk);
+        if numbers.keys.len() > MANY && numbers.keys.len() > numbers.items / ITEMS_PER_KEY {
+            self.many.store(true, Ordering::Relaxed);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<T> Chunk<T> {
+    fn new(position: usize, len: usize) -> Self {
+        let (items, numbers) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        Self { position, items, numbers, runs: Vec::new() }
+    }
+}
+
+impl<K: Eq, T: Send> Numbers<K, T> {
+    fn new() -> Self {
+        Self { table: HashTable::new(), keys: Vec::new(), chunks: Vec::new(), items: 0 }
+    }
+
+    /// The number of a key, which is counted; if it is the chunk's first one, a run begins.
+    #[inline]
+    fn number_of(&mut self, hash: u64, key: K, runs: &mut Vec<Run>) -> u32 {
+        let keys = &mut self.keys;
+        let found = self.table.find(hash, |number| {
+            let other = &keys[*number as usize];
+            other.hash == hash && other.key == key
+        });
+        let number = match found {
+            Some(number) => *number,
+            None => {
+                let number = small(keys.len());
+                self.table.insert_unique(hash, number, |number| keys[*number as usize].hash);
+                keys.push(Numbering { hash, key, count: 0 });
+                number
+            }
+        };
+        let count = &mut keys[number as usize].count;
+        if *count == 0 {
+            runs.push(Run { number, count: 0 });
+        }
+        *count = count.wrapping_add(1);
+        number
+    }
+
+    fn end_chunk(&mut self, mut chunk: Chunk<T>) {
+        // No count has wrapped around.
+        small(chunk.items.len());
+        for run in &mut chunk.runs {
+            run.count = std::mem::take(&mut self.keys[run.number as usize].count);
+        }
+        self.items += chunk.items.len();
+        self.chunks.push(chunk);
+    }
+
+    /// Leaves everything to a worker of the partition, as what it has put together itself.
+    fn hand_over(&mut self, worker: &mut Worker<K, (usize, T), Items<T>>) {
+        let Self { keys, mut chunks, .. } = std::mem::replace(self, Self::new());
+        chunks.sort_unstable_by_key(|chunk| chunk.position);
+        let mut gathered: Vec<Option<Items<T>>> = keys.iter().map(|_| None).collect();
+        let lengths: Vec<_> =
+            chunks.iter().map(|chunk| (chunk.position, chunk.items.len())).collect();
+        for Chunk { position, items, numbers, .. } in chunks {
+            for (place, (item, number)) in items.into_iter().zip(numbers).enumerate() {
+                match &mut gathered[number as usize] {
+                    Some(before) => before.add(position, (place, item)),
+                    none => *none = Some(Items::new(position, (place, item))),
+                }
+            }
+        }
+        // A key without an item is of a chunk whose end was not reached.
+        let gathered =
+            keys.into_iter().zip(gathered).filter_map(|(Numbering { hash, key, .. }, items)| {
+                items.map(|value| Entry { hash, key, value })
+            });
+        worker.take_over(lengths, gathered);
+    }
+}
+
+/// A group to be. Its key is that of a thread, by the thread's number and the key's.
+struct Plan {
+    hash: u64,
+    key: (usize, u32),
+    len: usize,
+}
+
+/// Where everything belongs.
+struct Plans {
+    groups: Vec<Plan>,
+    /// For every thread, the groups of its keys.
+    targets: Vec<Vec<u32>>,
+    /// For every chunk, how many items of their groups there are before its runs.
+    starts: Vec<Vec<usize>>,
+}
+
+/// The number of no group.
+const NONE: u32 = u32::MAX;
+
+/// Puts numbered items into groups, both in order.
+pub(crate) fn scatter<K: Eq + Send, T: Send>(
+    context: &Context,
+    threads: Vec<Numbers<K, T>>,
+) -> Result<Vec<Group<K, T>>, Halted> {
+    let large = threads.iter().map(|numbers| numbers.items).sum::<usize>() > LARGE;
+    let mut keys = Vec::with_capacity(threads.len());
+    let mut chunks = Vec::new();
+    for (thread, numbers) in threads.into_iter().enumerate() {
+        keys.push(numbers.keys);
+        chunks.extend(numbers.chunks.into_iter().map(|chunk| (thread, chunk)));
+    }
+    chunks.sort_unstable_by_key(|(_, chunk)| chunk.position);
+    let Plans { groups, targets, starts } = merge(context, &keys, &chunks)?;
+    let assemblies: Vec<_> = groups.iter().map(|group| Assembly::new(group.len)).collect();
+    let chunks = chunks.into_iter().zip(starts).collect();
+    let parts =
+        jobs(context, chunks, large, |((thread, chunk), starts): ((usize, Chunk<T>), _)| {
+            chunk.scatter(&targets[thread], starts, &assemblies)
+        })?;
+    let filled = Part::leave(parts.into_iter().flatten());
+    // SAFETY: these are their parts.
+    let items = unsafe { Assembly::complete_all(assemblies, filled) };
+    let keys = keys.into_iter().map(|keys| keys.into_iter().map(|key| Some(key.key)).collect());
+    let mut keys: Vec<Vec<_>> = keys.collect();
+    let groups =
+        groups.into_iter().zip(items).map(|(Plan { key: (thread, number), .. }, items)| {
+            let key = keys[thread][number as usize].take();
+            Group { key: key.expect("every group has a key of its own"), items }
+        });
+    Ok(groups.collect())
+}
+
+/// Finds the groups, in the order of their first items.
+fn merge<K: Eq, T>(
+    context: &Context,
+    keys: &[Vec<Numbering<K>>],
+    chunks: &[(usize, Chunk<T>)],
+) -> Result<Plans, Halted> {
+    let mut table = HashTable::<u32>::new();
+    let mut groups = Vec::<Plan>::new();
+    let mut targets: Vec<_> = keys.iter().map(|keys| vec![NONE; keys.len()]).collect();
+    let mut starts = Vec::with_capacity(chunks.len());
+    for (thread, chunk) in chunks {
+        if context.is_halted() {
+            return Err(Halted);
+        }
+        let targets = &mut targets[*thread];
+        let before = chunk.runs.iter().map(|Run { number, count }| {
+            let target = &mut targets[*number as usize];
+            if *target == NONE {
+                let Numbering { hash, key, .. } = &keys[*thread][*number as usize];
+                let found = table.find(*hash, |index| {
+                    let Plan { hash: other, key: (thread, number), .. } = &groups[*index as usize];
+                    other == hash && keys[*thread][*number as usize].key == *key
+                });
+                *target = found.copied().unwrap_or_else(|| {
+                    let index = small(groups.len());
+                    table.insert_unique(*hash, index, |index| groups[*index as usize].hash);
+                    groups.push(Plan { hash: *hash, key: (*thread, *number), len: 0 });
+                    index
+                });
+            }
+            let len = &mut groups[*target as usize].len;
+            std::mem::replace(len, *len + *count as usize)
+        });
+        starts.push(before.collect());
+    }
+    Ok(Plans { groups, targets, starts })
+}
+
+impl<T> Chunk<T> {
+    /// Moves the items into their groups.
+    fn scatter<'a>(
+        self,
+        targets: &[u32],
+        starts: Vec<usize>,
+        assemblies: &'a [Assembly<T>],
+    ) -> Vec<Part<'a, T>> {
+        let mut part_of = vec![NONE; targets.len()];
+        let mut parts = Vec::with_capacity(self.runs.len());
+        for (Run { number, count }, start) in self.runs.into_iter().zip(starts) {
+            part_of[number as usize] = small(parts.len());
+            let assembly = &assemblies[targets[number as usize] as usize];
+            // SAFETY: the merge gives every run of a group the places behind those of the run before.
+            parts.push(unsafe { assembly.part(start..start + count as usize) });
+        }
+        for (item, number) in self.items.into_iter().zip(self.numbers) {
+            parts[part_of[number as usize] as usize].push(item);
+        }
+        parts
+    }
+}
