@@ -1,7 +1,8 @@
 //! Items with few keys: numbered, counted, and moved to where they belong.
 //!
-//! Three passes. Every thread gives numbers to the keys that it sees, and notes the number of each item: one
-//! hash and one look-up per item, and all that is written is written in sequence. Then the threads' keys
+//! Three passes. Every thread gives numbers to the keys that it sees, and notes of each item which run of
+//! its chunk it is in, that is, which items there have the same key: one hash and one look-up per item, and
+//! all that is written is written in sequence. Then the threads' keys
 //! are merged, chunk by chunk in the order of the items: that is the order of the groups, and tells how
 //! large each of them is and where in it the items of each chunk belong. In the end every chunk's items
 //! are moved there, into vectors that never grow.
@@ -55,8 +56,8 @@ pub(crate) struct Numbers<K, T> {
 struct Numbering<K> {
     hash: u64,
     key: K,
-    /// How many items of the present chunk have it.
-    count: u32,
+    /// Its run in the present chunk, if there is one.
+    run: u32,
 }
 
 /// The items of a chunk.
@@ -64,8 +65,8 @@ struct Numbering<K> {
 struct Chunk<T> {
     position: usize,
     items: Vec<T>,
-    /// The number of each item's key.
-    numbers: Vec<u32>,
+    /// The run that each item is of.
+    runs_of: Vec<u32>,
     /// The keys of the chunk, in the order of their first items.
     runs: Vec<Run>,
 }
@@ -73,9 +74,13 @@ struct Chunk<T> {
 /// The items of a chunk that have one key.
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// The number of the key.
     number: u32,
-    count: u32,
+    count: usize,
 }
+
+/// The number of no run, and of no group.
+const NONE: u32 = u32::MAX;
 
 /// Numbers all items, or sorts them into shards.
 pub(crate) fn number<S: Source, K: Hash + Eq + Send>(
@@ -139,8 +144,8 @@ where
         let mut chunk = Chunk::new(position, items.size_hint().0);
         items.for_each(|item| {
             let key = (self.key)(&item);
-            let number = numbers.number_of(self.sharding.hash(&key), key, &mut chunk.runs);
-            chunk.numbers.push(number);
+            let run = numbers.run_of(self.sharding.hash(&key), key, &mut chunk.runs);
+            chunk.runs_of.push(run);
             chunk.items.push(item);
         });
         numbers.end_chunk(chunk);
@@ -153,8 +158,8 @@ where
 
 impl<T> Chunk<T> {
     fn new(position: usize, len: usize) -> Self {
-        let (items, numbers) = (Vec::with_capacity(len), Vec::with_capacity(len));
-        Self { position, items, numbers, runs: Vec::new() }
+        let (items, runs_of) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        Self { position, items, runs_of, runs: Vec::new() }
     }
 }
 
@@ -163,9 +168,10 @@ impl<K: Eq, T: Send> Numbers<K, T> {
         Self { table: HashTable::new(), keys: Vec::new(), chunks: Vec::new(), items: 0 }
     }
 
-    /// The number of a key, which is counted; if it is the chunk's first one, a run begins.
+    /// The run of a key in the present chunk, which becomes longer; the chunk's first item of a key begins
+    /// one.
     #[inline]
-    fn number_of(&mut self, hash: u64, key: K, runs: &mut Vec<Run>) -> u32 {
+    fn run_of(&mut self, hash: u64, key: K, runs: &mut Vec<Run>) -> u32 {
         let keys = &mut self.keys;
         let found = self.table.find(hash, |number| {
             let other = &keys[*number as usize];
@@ -176,23 +182,22 @@ impl<K: Eq, T: Send> Numbers<K, T> {
             None => {
                 let number = small(keys.len());
                 self.table.insert_unique(hash, number, |number| keys[*number as usize].hash);
-                keys.push(Numbering { hash, key, count: 0 });
+                keys.push(Numbering { hash, key, run: NONE });
                 number
             }
         };
-        let count = &mut keys[number as usize].count;
-        if *count == 0 {
+        let run = &mut keys[number as usize].run;
+        if *run == NONE {
+            *run = small(runs.len());
             runs.push(Run { number, count: 0 });
         }
-        *count = count.wrapping_add(1);
-        number
+        runs[*run as usize].count += 1;
+        *run
     }
 
-    fn end_chunk(&mut self, mut chunk: Chunk<T>) {
-        // No count has wrapped around.
-        small(chunk.items.len());
-        for run in &mut chunk.runs {
-            run.count = std::mem::take(&mut self.keys[run.number as usize].count);
+    fn end_chunk(&mut self, chunk: Chunk<T>) {
+        for run in &chunk.runs {
+            self.keys[run.number as usize].run = NONE;
         }
         self.items += chunk.items.len();
         self.chunks.push(chunk);
@@ -205,9 +210,9 @@ impl<K: Eq, T: Send> Numbers<K, T> {
         let mut gathered: Vec<Option<Items<T>>> = keys.iter().map(|_| None).collect();
         let lengths: Vec<_> =
             chunks.iter().map(|chunk| (chunk.position, chunk.items.len())).collect();
-        for Chunk { position, items, numbers, .. } in chunks {
-            for (place, (item, number)) in items.into_iter().zip(numbers).enumerate() {
-                match &mut gathered[number as usize] {
+        for Chunk { position, items, runs_of, runs } in chunks {
+            for (place, (item, run)) in items.into_iter().zip(runs_of).enumerate() {
+                match &mut gathered[runs[run as usize].number as usize] {
                     Some(before) => before.add(position, (place, item)),
                     none => *none = Some(Items::new(position, (place, item))),
                 }
@@ -237,9 +242,6 @@ struct Plans {
     /// For every chunk, how many items of their groups there are before its runs.
     starts: Vec<Vec<usize>>,
 }
-
-/// The number of no group.
-const NONE: u32 = u32::MAX;
 
 /// Puts numbered items into groups, both in order.
 pub(crate) fn scatter<K: Eq + Send, T: Send>(
@@ -305,7 +307,7 @@ fn merge<K: Eq, T>(
                 });
             }
             let len = &mut groups[*target as usize].len;
-            std::mem::replace(len, *len + *count as usize)
+            std::mem::replace(len, *len + count)
         });
         starts.push(before.collect());
     }
@@ -320,16 +322,15 @@ impl<T> Chunk<T> {
         starts: Vec<usize>,
         assemblies: &'a [Assembly<T>],
     ) -> Vec<Part<'a, T>> {
-        let mut part_of = vec![NONE; targets.len()];
-        let mut parts = Vec::with_capacity(self.runs.len());
-        for (Run { number, count }, start) in self.runs.into_iter().zip(starts) {
-            part_of[number as usize] = small(parts.len());
+        let runs = self.runs.into_iter().zip(starts);
+        let parts = runs.map(|(Run { number, count }, start)| {
             let assembly = &assemblies[targets[number as usize] as usize];
             // SAFETY: the merge gives every run of a group the places behind those of the run before.
-            parts.push(unsafe { assembly.part(start..start + count as usize) });
-        }
-        for (item, number) in self.items.into_iter().zip(self.numbers) {
-            parts[part_of[number as usize] as usize].push(item);
+            unsafe { assembly.part(start..start + count) }
+        });
+        let mut parts: Vec<_> = parts.collect();
+        for (item, run) in self.items.into_iter().zip(self.runs_of) {
+            parts[run as usize].push(item);
         }
         parts
     }
