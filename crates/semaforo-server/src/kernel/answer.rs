@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::codec::{BadEvent, Reader, put_bytes, put_number};
 use super::command::Charge;
+use super::ids::ObjectId;
 use super::session::SessionId;
 use super::view::View;
 
@@ -136,7 +137,7 @@ pub enum Content {
 /// A message on its way to a taker, with what it needs to find its place again.
 #[derive(Clone, Debug)]
 pub struct Parcel {
-    pub(super) object: u32,
+    pub(super) queue: ObjectId,
     pub(super) incarnation: u64,
     pub(super) number: u64,
     pub(super) priority: i32,
@@ -149,7 +150,7 @@ impl PartialEq for Parcel {
     /// Whether it is the same message, whatever it is charged to.
     fn eq(&self, other: &Self) -> bool {
         let of =
-            |parcel: &Self| (parcel.object, parcel.incarnation, parcel.number, parcel.deliveries);
+            |parcel: &Self| (parcel.queue, parcel.incarnation, parcel.number, parcel.deliveries);
         of(self) == of(other) && self.payload == other.payload
     }
 }

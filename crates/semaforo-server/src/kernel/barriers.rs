@@ -6,6 +6,7 @@
 use super::answer::{Answer, Header, Status};
 use super::decide::{error, senseless};
 use super::event::Event;
+use super::ids::{ObjectId, WaitId};
 use super::state::{Barrier, Body, Object};
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply, SMALL};
@@ -40,7 +41,7 @@ impl Kernel {
                 "{parties} parties; with seq there can be 1 to {MAX_NUMBERED_PARTIES}"
             ));
         }
-        let mut there = self.state.find(Kind::Barrier, name).and_then(|place| self.barrier(place));
+        let mut there = self.state.find(Kind::Barrier, name).and_then(|id| self.barrier(id));
         if let Some(meant) = generation
             && there.is_none_or(|(barrier, _)| barrier.generation != meant)
         {
@@ -49,25 +50,25 @@ impl Kernel {
             }
             return Reply::Answer(Answer::done().with(Header::Generation, meant));
         }
-        if let Some((barrier, place)) = there
+        if let Some((barrier, id)) = there
             && !barrier.broken
             && barrier.parties != parties
-            && !self.is_postponed(place)
-            && self.state.object(place).is_some_and(|object| object.waiting == 0)
+            && !self.is_postponed(id)
+            && self.state.object(id).is_some_and(|object| object.waiting == 0)
         {
             // Those who waited were forgotten in a restart, and nobody has come since then.
-            self.dissolve(place, out);
+            self.dissolve(id, out);
             there = None;
         }
         match there {
-            Some((barrier, place)) if barrier.broken || self.is_postponed(place) => {
+            Some((barrier, id)) if barrier.broken || self.is_postponed(id) => {
                 Reply::Answer(broken())
             }
             Some((barrier, _)) if barrier.parties != parties => {
                 let reason = format!("those who wait expect {} parties", barrier.parties);
                 error(Status::Conflict, reason)
             }
-            Some((barrier, place)) => self.join(asker, place, barrier, out),
+            Some((barrier, id)) => self.join(asker, id, barrier, out),
             None => {
                 if let Some(refusal) = self.no_more_objects() {
                     return Reply::Answer(refusal);
@@ -83,106 +84,105 @@ impl Kernel {
                 }
                 let generation = self.fence(out);
                 self.emit(&Event::BarrierOpened { name, parties, generation }, out);
-                let Some(place) = self.state.find(Kind::Barrier, name) else { unreachable!() };
+                let Some(id) = self.state.find(Kind::Barrier, name) else { unreachable!() };
                 let barrier = Barrier::new(parties, generation);
-                self.join(asker, place, barrier, out)
+                self.join(asker, id, barrier, out)
             }
         }
     }
 
-    fn barrier(&self, place: u32) -> Option<(Barrier, u32)> {
-        match self.state.object(place) {
-            Some(Object { body: Body::Barrier(barrier), .. }) => Some((*barrier, place)),
+    fn barrier(&self, id: ObjectId) -> Option<(Barrier, ObjectId)> {
+        match self.state.object(id) {
+            Some(Object { body: Body::Barrier(barrier), .. }) => Some((*barrier, id)),
             _ => None,
         }
     }
 
-    fn join(&mut self, asker: &Asker, place: u32, barrier: Barrier, out: &mut Output) -> Reply {
-        let index = self.state.object(place).map_or(0, |object| object.waiting);
+    fn join(&mut self, asker: &Asker, id: ObjectId, barrier: Barrier, out: &mut Output) -> Reply {
+        let index = self.state.object(id).map_or(0, |object| object.waiting);
         if index + 1 < barrier.parties {
             if asker.is_impatient() {
-                self.break_barrier(place, out);
+                self.break_barrier(id, out);
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
             let line = if asker.retry.is_some() { NUMBERED } else { PLAIN };
-            return self.wait(asker, place, line, Ask::Arrive { index });
+            return self.wait(asker, id, line, Ask::Arrive { index });
         }
-        self.dissolve(place, out);
+        self.dissolve(id, out);
         Reply::Answer(arrived(barrier.generation, index))
     }
 
     /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is broken.
-    fn dissolve(&mut self, place: u32, out: &mut Output) {
-        let Some(object) = self.state.object(place) else { return };
+    fn dissolve(&mut self, id: ObjectId, out: &mut Output) {
+        let Some(object) = self.state.object(id) else { return };
         let name = object.name.clone();
-        let is_laden = self.is_laden(place, out);
-        self.retire(place, &Event::BarrierTripped { name: &name }, out);
+        let is_laden = self.is_laden(id, out);
+        self.retire(id, &Event::BarrierTripped { name: &name }, out);
         let next = |kernel: &Self| {
-            let lines = &kernel.state.object(place)?.lines;
+            let lines = &kernel.state.object(id)?.lines;
             lines[PLAIN].head().filter(|_| !is_laden).or(lines[NUMBERED].head())
         };
-        while let Some(key) = next(self)
-            && let Some(answer) = self.last_word(key)
+        while let Some(wait_id) = next(self)
+            && let Some(answer) = self.last_word(wait_id)
         {
-            self.complete(key, answer, out);
+            self.complete(wait_id, answer, out);
         }
         if !is_laden {
             self.retired.pop_back();
-            self.state.forget_retired(place);
+            self.state.forget_retired(id);
         }
     }
 
     /// Somebody went away: all others learn that.
-    pub(super) fn break_barrier(&mut self, place: u32, out: &mut Output) {
-        let Some((Barrier { broken: false, .. }, _)) = self.barrier(place) else { return };
-        if self.state.object(place).is_some_and(|object| object.is_retired) {
+    pub(super) fn break_barrier(&mut self, id: ObjectId, out: &mut Output) {
+        let Some((Barrier { broken: false, .. }, _)) = self.barrier(id) else { return };
+        if self.state.object(id).is_some_and(|object| object.is_retired) {
             return;
         }
         if !out.has_space(SMALL) {
             // Until there is, it counts as broken.
-            return self.postpone(place, None, 0);
+            return self.postpone(id, None, 0);
         }
-        if let Some(name) = self.state.object(place).map(|object| object.name.clone()) {
+        if let Some(name) = self.state.object(id).map(|object| object.name.clone()) {
             self.emit(&Event::BarrierBroken { name: &name }, out);
         }
-        self.turn_away(place, out);
+        self.turn_away(id, out);
     }
 
     /// Tells the parties of a broken barrier, as long as there is room in the output.
-    fn turn_away(&mut self, place: u32, out: &mut Output) {
-        while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
+    fn turn_away(&mut self, id: ObjectId, out: &mut Output) {
+        while let Some(wait_id) = self.state.object(id).and_then(Object::any_wait) {
             if out.is_full() {
-                return self.postpone(place, None, 0);
+                return self.postpone(id, None, 0);
             }
-            self.complete(key, broken(), out);
+            self.complete(wait_id, broken(), out);
         }
-        self.forget_postponed(place);
+        self.forget_postponed(id);
     }
 
     /// Whether a request is that of a party of a barrier that is broken, and was not told yet.
-    pub(super) fn is_of_broken_barrier(&self, key: u32) -> bool {
-        let wait = self.waits.get(key).filter(|wait| matches!(wait.ask, Ask::Arrive { .. }));
-        let barrier = wait.and_then(|wait| self.barrier(wait.place));
-        barrier.is_some_and(|(barrier, place)| barrier.broken || self.is_postponed(place))
+    pub(super) fn is_of_broken_barrier(&self, wait_id: WaitId) -> bool {
+        let wait = self.waits.get(wait_id).filter(|wait| matches!(wait.ask, Ask::Arrive { .. }));
+        let barrier = wait.and_then(|wait| self.barrier(wait.object));
+        barrier.is_some_and(|(barrier, id)| barrier.broken || self.is_postponed(id))
     }
 
     /// Goes on with a barrier that could not be broken, or not for all of its parties.
-    pub(super) fn resume_barrier(&mut self, place: u32, out: &mut Output) {
-        match self.barrier(place) {
-            Some((Barrier { broken: true, .. }, _)) => self.turn_away(place, out),
-            Some(_) => self.break_barrier(place, out),
-            None => self.forget_postponed(place),
+    pub(super) fn resume_barrier(&mut self, id: ObjectId, out: &mut Output) {
+        match self.barrier(id) {
+            Some((Barrier { broken: true, .. }, _)) => self.turn_away(id, out),
+            Some(_) => self.break_barrier(id, out),
+            None => self.forget_postponed(id),
         }
     }
 
     pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
-        if let Some(place) = self.state.find(Kind::Barrier, name) {
-            self.forget_postponed(place);
-            if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(place)
-            {
+        if let Some(id) = self.state.find(Kind::Barrier, name) {
+            self.forget_postponed(id);
+            if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(id) {
                 barrier.broken = true;
             }
-            self.dissolve(place, out);
+            self.dissolve(id, out);
         }
         Reply::Answer(Answer::done())
     }

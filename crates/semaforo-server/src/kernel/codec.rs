@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use super::ids::{ObjectId, SessionSlot};
+
 /// Events that cannot be read, or that do not fit the state that they are applied to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadEvent {
@@ -81,6 +83,14 @@ impl<'a> Reader<'a> {
     pub(super) fn small(&mut self) -> Result<u32, BadEvent> {
         let number = self.number()?;
         u32::try_from(number).map_err(|_| BadEvent::new(format!("{number} is above 2^32")))
+    }
+
+    pub(super) fn object(&mut self) -> Result<ObjectId, BadEvent> {
+        Ok(ObjectId(self.small()?))
+    }
+
+    pub(super) fn session(&mut self) -> Result<SessionSlot, BadEvent> {
+        Ok(SessionSlot(self.small()?))
     }
 
     pub(super) fn signed(&mut self) -> Result<i64, BadEvent> {

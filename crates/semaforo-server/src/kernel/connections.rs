@@ -3,6 +3,7 @@
 
 use super::answer::{Answer, Status};
 use super::command::{ConnectionKey, Millis};
+use super::ids::{ObjectId, WaitId};
 use super::leaving::Leaving;
 use super::session::Owner;
 use super::state::{Connection, End};
@@ -88,9 +89,9 @@ impl Kernel {
         let waits = self.waits.first_of(connection.waits.head(), List::Connection, most);
         if !waits.is_empty() {
             out.moved += waits.len();
-            let places = waits.into_iter().filter_map(|wait| self.end_wait(wait, end, out));
-            let places = places.collect();
-            self.pump_each(places, now, out);
+            let objects = waits.into_iter().filter_map(|wait| self.end_wait(wait, end, out));
+            let objects = objects.collect();
+            self.pump_each(objects, now, out);
             return false;
         }
         if end == End::HalfClosed {
@@ -98,7 +99,7 @@ impl Kernel {
             return true;
         }
         let portion = connection.belongings.first(most);
-        let places = self.places(&portion);
+        let objects = self.objects_of(&portion);
         out.moved += portion.len();
         let given_up = self.state.give_up_first(Owner::Connection(key), most);
         debug_assert_eq!(given_up, Ok(()));
@@ -106,7 +107,7 @@ impl Kernel {
         if is_over {
             self.state.remove_connection(key);
         }
-        self.pump_all(places, now, out);
+        self.pump_all(objects, now, out);
         is_over
     }
 
@@ -121,14 +122,14 @@ impl Kernel {
     }
 
     /// Ends a wait of a connection that has ended. Says where it was.
-    fn end_wait(&mut self, key: u32, end: End, out: &mut Output) -> Option<u32> {
-        let wait = self.waits.get(key)?;
+    fn end_wait(&mut self, wait_id: WaitId, end: End, out: &mut Output) -> Option<ObjectId> {
+        let wait = self.waits.get(wait_id)?;
         if matches!(wait.owner, Owner::Session(_)) && wait.retry.is_some() {
-            self.detach(key);
-            return self.fall_asleep(key);
+            self.detach(wait_id);
+            return self.fall_asleep(wait_id);
         }
         let answer = (end == End::HalfClosed).then(|| Answer::plain(Status::TimedOut));
-        self.step_aside(key, answer, out)
+        self.step_aside(wait_id, answer, out)
     }
 
     /// Lets the next waits of a connection be passed over, or not any more. Whether these were the last.
@@ -147,11 +148,11 @@ impl Kernel {
             connection.rest = rest;
         }
         out.moved += waits.len();
-        let mut places = Vec::with_capacity(waits.len());
+        let mut objects = Vec::with_capacity(waits.len());
         for wait in waits {
-            places.extend(if paused { self.fall_asleep(wait) } else { self.wake(wait) });
+            objects.extend(if paused { self.fall_asleep(wait) } else { self.wake(wait) });
         }
-        self.pump_each(places, now, out);
+        self.pump_each(objects, now, out);
         let is_over = self.state.connection(key).is_none_or(|it| it.rest.is_none());
         if is_over {
             self.rests(key, out);
@@ -161,16 +162,16 @@ impl Kernel {
 
     /// Ends a request whose turn has come, or passes it over, if that is still to be done for its connection. Whether
     /// it was.
-    pub(super) fn is_overdue(&mut self, key: u32, out: &mut Output) -> bool {
-        let origin = self.waits.get(key).and_then(|wait| wait.origin);
+    pub(super) fn is_overdue(&mut self, wait_id: WaitId, out: &mut Output) -> bool {
+        let origin = self.waits.get(wait_id).and_then(|wait| wait.origin);
         let connection = origin.and_then(|origin| self.state.connection(origin.connection));
         match connection.filter(|connection| connection.is_busy) {
             Some(Connection { end: Some(end), .. }) => {
                 let end = *end;
-                self.end_wait(key, end, out);
+                self.end_wait(wait_id, end, out);
                 true
             }
-            Some(Connection { paused: true, .. }) => self.fall_asleep(key).is_some(),
+            Some(Connection { paused: true, .. }) => self.fall_asleep(wait_id).is_some(),
             _ => false,
         }
     }

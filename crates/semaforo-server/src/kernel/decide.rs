@@ -4,11 +4,12 @@ use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 use super::event::Event;
 use super::gate::Entry;
+use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::semaphores::no_number;
-use super::session::Owner;
+use super::session::{Owner, SessionId};
 use super::state::{Body, Object};
 use super::view::View;
-use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd, WaitKey};
+use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd};
 
 /// How many requests of a session may be numbered and not acknowledged.
 pub const MAX_OUTSTANDING: u64 = 1024;
@@ -23,7 +24,7 @@ impl Kernel {
         out: &mut Output,
     ) -> Reply {
         if let Operation::Open { id, ttl, label } = command.operation {
-            return Reply::Answer(self.open(now, id.0, ttl, label, out));
+            return Reply::Answer(self.open(now, id, ttl, label, out));
         }
         let owner = match command.session {
             None => {
@@ -34,17 +35,17 @@ impl Kernel {
             }
             Some(id) => match self.state.find_session(id) {
                 None => return error(Status::Gone, "there is no such session (any more)"),
-                Some(place) => {
-                    self.renew(place, now);
-                    Owner::Session(place)
+                Some(slot) => {
+                    self.renew(slot, now);
+                    Owner::Session(slot)
                 }
             },
         };
         let (retry, timeout) = (command.retry, command.timeout);
         let charge = command.charge.clone();
         let asker = Asker { now, owner, origin, retry, timeout, charge };
-        if let Owner::Session(place) = owner
-            && let Some(reply) = self.recall(&asker, place, command.acked, out)
+        if let Owner::Session(slot) = owner
+            && let Some(reply) = self.recall(&asker, slot, command.acked, out)
         {
             return reply;
         }
@@ -70,7 +71,7 @@ impl Kernel {
         let (Some(id), Some(Retry { seq, .. })) = (command.session, command.retry) else {
             return false;
         };
-        let session = self.state.find_session(id).and_then(|place| self.state.session(place));
+        let session = self.state.find_session(id).and_then(|slot| self.state.session(slot));
         session.is_some_and(|session| {
             session.kept.contains_key(&seq) || session.waiting.contains_key(&seq)
         })
@@ -80,11 +81,11 @@ impl Kernel {
     fn recall(
         &mut self,
         asker: &Asker,
-        place: u32,
+        slot: SessionSlot,
         acked: Option<u64>,
         out: &mut Output,
     ) -> Option<Reply> {
-        let session = self.state.session(place)?;
+        let session = self.state.session(slot)?;
         // If there is no space for that, the session will say it again with its next request.
         if let Some(upto) = acked
             && upto > session.acked
@@ -93,10 +94,10 @@ impl Kernel {
             let bytes = session.kept_bytes(upto);
             self.bytes -= bytes;
             self.kept -= bytes;
-            self.emit(&Event::OutcomesAcknowledged { session: place, upto }, out);
+            self.emit(&Event::OutcomesAcknowledged { session: slot, upto }, out);
         }
         let Retry { seq, digest } = asker.retry?;
-        let session = self.state.session(place)?;
+        let session = self.state.session(slot)?;
         if seq <= session.acked {
             return Some(Reply::Close);
         }
@@ -111,44 +112,44 @@ impl Kernel {
             }
             return Some(Reply::Answer(kept.answer.clone()));
         }
-        let key = *session.waiting.get(&seq)?;
-        if self.waits.get(key)?.retry.is_some_and(|retry| retry.digest != digest) {
+        let wait_id = *session.waiting.get(&seq)?;
+        if self.waits.get(wait_id)?.retry.is_some_and(|retry| retry.digest != digest) {
             return other();
         }
-        Some(self.reattach(asker, key, out))
+        Some(self.reattach(asker, wait_id, out))
     }
 
     fn perform(&mut self, asker: &Asker, operation: &Operation<'_>, out: &mut Output) -> Reply {
         match *operation {
             Operation::Ping | Operation::Open { .. } => Reply::Answer(Answer::done()),
             Operation::KeepAlive => match asker.owner {
-                Owner::Session(place) => {
-                    let ttl = self.state.session(place).map_or(0, |session| session.ttl);
+                Owner::Session(slot) => {
+                    let ttl = self.state.session(slot).map_or(0, |session| session.ttl);
                     Reply::Answer(Answer::done().with(Header::Ttl, ttl))
                 }
                 Owner::Connection(_) => senseless("which session? header session is missing"),
             },
             Operation::Close => match asker.owner {
-                Owner::Session(place) => {
+                Owner::Session(slot) => {
                     let (why, closer) = (SessionEnd::Closed, Some(asker.origin));
-                    if self.end_session(place, why, closer, asker.now, out) {
+                    if self.end_session(slot, why, closer, asker.now, out) {
                         Reply::Answer(Answer::done())
                     } else {
-                        Reply::Waits(WaitKey::FIXED)
+                        Reply::Waits(WaitId::FIXED)
                     }
                 }
                 Owner::Connection(_) => senseless("which session? header session is missing"),
             },
             Operation::Cancel { seq } => {
-                let Owner::Session(place) = asker.owner else {
+                let Owner::Session(slot) = asker.owner else {
                     return senseless("a seq belongs to a session, but header session is missing");
                 };
                 let waiting =
-                    self.state.session(place).and_then(|session| session.waiting.get(&seq));
-                let Some(key) = waiting.copied() else {
+                    self.state.session(slot).and_then(|session| session.waiting.get(&seq));
+                let Some(wait_id) = waiting.copied() else {
                     return error(Status::NotFound, format!("no request of seq {seq} waits"));
                 };
-                self.withdraw(key, Some(Answer::plain(Status::TimedOut)), asker.now, out);
+                self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), asker.now, out);
                 Reply::Answer(Answer::done())
             }
             Operation::List(selection) => {
@@ -183,7 +184,7 @@ impl Kernel {
             }
             (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(asker, name, out),
             _ => match self.state.find(kind, name) {
-                Some(place) => self.serve_at(asker, kind, place, verb, out),
+                Some(id) => self.serve_at(asker, kind, id, verb, out),
                 None => match verb {
                     _ if !understands(kind, verb) => no_such_method(kind, verb),
                     Verb::Release { .. }
@@ -207,58 +208,58 @@ impl Kernel {
         &mut self,
         asker: &Asker,
         kind: Kind,
-        place: u32,
+        id: ObjectId,
         verb: Verb<'_>,
         out: &mut Output,
     ) -> Reply {
         match (kind, verb) {
-            (_, Verb::Show) => match self.view(place) {
+            (_, Verb::Show) => match self.view(id) {
                 Some(view) => {
                     let view = Content::View(Box::new(View::Object(view)));
                     Reply::Answer(Answer::done().containing(view))
                 }
                 None => error(Status::NotFound, "there is no such object"),
             },
-            (_, Verb::Delete) if !kind.exists_by_use() => self.delete(place, out),
-            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
+            (_, Verb::Delete) if !kind.exists_by_use() => self.delete(id, out),
+            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, id, wish, out),
             (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
-                Verb::Release { fence: None, permits } if self.is_open_at(place) => {
-                    self.add_permits(place, permits.unwrap_or(1), out)
+                Verb::Release { fence: None, permits } if self.is_open_at(id) => {
+                    self.add_permits(id, permits.unwrap_or(1), out)
                 }
                 Verb::Resize { permits } if kind == Kind::Semaphore => {
-                    self.resize(place, permits, out)
+                    self.resize(id, permits, out)
                 }
                 Verb::Release { fence, permits } => {
                     // Others know nothing of permits.
                     let permits = permits.filter(|_| kind == Kind::Semaphore);
-                    self.release(asker, place, fence, permits, out)
+                    self.release(asker, id, fence, permits, out)
                 }
-                Verb::Check { fence } => self.check(place, fence),
+                Verb::Check { fence } => self.check(id, fence),
                 Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.downgrade(asker, place, fence, out)
+                    self.downgrade(asker, id, fence, out)
                 }
                 Verb::Upgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.upgrade(asker, place, fence, out)
+                    self.upgrade(asker, id, fence, out)
                 }
                 _ => no_such_method(kind, verb),
             },
-            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, place, Entry::Pass, out),
-            (Kind::Latch, Verb::Down { by }) => self.count_down(place, by, out),
-            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(place, count, out),
-            (Kind::Event, Verb::Set) => self.signal(place, true, out),
-            (Kind::Event, Verb::Reset { .. }) => self.signal(place, false, out),
+            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, id, Entry::Pass, out),
+            (Kind::Latch, Verb::Down { by }) => self.count_down(id, by, out),
+            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(id, count, out),
+            (Kind::Event, Verb::Set) => self.signal(id, true, out),
+            (Kind::Event, Verb::Reset { .. }) => self.signal(id, false, out),
             (Kind::Queue, Verb::Put { payload, priority, delay }) => {
-                self.put(asker, place, payload, priority, delay, out)
+                self.put(asker, id, payload, priority, delay, out)
             }
             (Kind::Queue, Verb::Transfer { payload, priority }) => {
-                self.transfer(asker, place, payload, priority, out)
+                self.transfer(asker, id, payload, priority, out)
             }
-            (Kind::Queue, Verb::Take { manual }) => self.take(asker, place, manual, out),
+            (Kind::Queue, Verb::Take { manual }) => self.take(asker, id, manual, out),
             (Kind::Queue, Verb::Ack { message, deliveries }) => {
-                self.acknowledge(asker, place, message, deliveries, out)
+                self.acknowledge(asker, id, message, deliveries, out)
             }
             (Kind::Queue, Verb::Return { message, deliveries, delay }) => {
-                self.give_back(asker, place, (message, deliveries), delay, out)
+                self.give_back(asker, id, (message, deliveries), delay, out)
             }
             (kind, verb) => no_such_method(kind, verb),
         }
@@ -267,7 +268,7 @@ impl Kernel {
     fn open(
         &mut self,
         now: Millis,
-        id: u128,
+        id: SessionId,
         ttl: Millis,
         label: &str,
         out: &mut Output,
@@ -279,14 +280,14 @@ impl Kernel {
         if let Some(refusal) = self.no_memory(0) {
             return refusal;
         }
-        if self.state.find_session(super::SessionId(id)).is_some() {
+        if self.state.find_session(id).is_some() {
             return Answer::error(Status::Conflict, "a session of that id exists");
         }
-        let place = self.state.free_session_place();
-        self.emit(&Event::SessionOpened { place, id, ttl, label }, out);
-        self.renew(place, now);
-        self.check_later(place);
-        let session = Content::Session(super::SessionId(id));
+        let slot = self.state.free_session_slot();
+        self.emit(&Event::SessionOpened { session: slot, id, ttl, label }, out);
+        self.renew(slot, now);
+        self.check_later(slot);
+        let session = Content::Session(id);
         Answer::done().with(Header::Ttl, ttl).containing(session)
     }
 
@@ -306,8 +307,8 @@ impl Kernel {
                 "{initial} permits at first, but there can be only {permits}"
             ));
         }
-        if let Some(place) = self.state.find(kind, name) {
-            if self.settings(place) == Some(settings) {
+        if let Some(id) = self.state.find(kind, name) {
+            if self.settings(id) == Some(settings) {
                 return Reply::Answer(Answer::done().with(Header::Created, 0));
             }
             let reason = format!("{} {name:?} exists with other settings", kind.singular());
@@ -316,10 +317,10 @@ impl Kernel {
         if let Some(refusal) = self.no_more_objects() {
             return Reply::Answer(refusal);
         }
-        let place = self.state.free_place(kind);
+        let id = self.state.free_object_id(kind);
         // A queue of that name may have been deleted: its numbers are not used again.
         let next = if kind == Kind::Queue { self.state.retired_numbers.max(1) } else { 1 };
-        self.emit(&Event::Created { place, name, settings, next }, out);
+        self.emit(&Event::Created { object: id, name, settings, next }, out);
         Reply::Answer(Answer::done().with(Header::Created, 1))
     }
 
@@ -331,31 +332,31 @@ impl Kernel {
         self.no_memory(0)
     }
 
-    fn settings(&self, place: u32) -> Option<Settings> {
-        match &self.state.object(place)?.body {
+    fn settings(&self, id: ObjectId) -> Option<Settings> {
+        match &self.state.object(id)?.body {
             Body::Gate(gate) => gate.settings().map(|(settings, _)| settings),
             Body::Queue(messages) => Some(Settings::Queue { capacity: messages.capacity }),
             Body::Barrier(_) => None,
         }
     }
 
-    fn delete(&mut self, place: u32, out: &mut Output) -> Reply {
-        if self.is_laden(place, out) || !self.has_space_for_farewells(place, out) {
-            self.forget_alarm(place);
-            self.retire(place, &Event::Deleted { place }, out);
+    fn delete(&mut self, id: ObjectId, out: &mut Output) -> Reply {
+        if self.is_laden(id, out) || !self.has_space_for_farewells(id, out) {
+            self.forget_alarm(id);
+            self.retire(id, &Event::Deleted { object: id }, out);
             return Reply::Answer(Answer::done());
         }
-        while let Some(key) = self.state.object(place).and_then(Object::any_wait) {
-            let answer = self.farewell(key);
-            self.complete(key, answer, out);
+        while let Some(wait_id) = self.state.object(id).and_then(Object::any_wait) {
+            let answer = self.farewell(wait_id);
+            self.complete(wait_id, answer, out);
         }
-        self.forget_postponed(place);
-        self.forget_alarm(place);
-        if let Some(messages) = self.state.queue(place) {
+        self.forget_postponed(id);
+        self.forget_alarm(id);
+        if let Some(messages) = self.state.queue(id) {
             self.bytes -= messages.bytes();
             self.messages -= messages.len();
         }
-        self.emit(&Event::Deleted { place }, out);
+        self.emit(&Event::Deleted { object: id }, out);
         Reply::Answer(Answer::done())
     }
 }

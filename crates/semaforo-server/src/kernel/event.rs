@@ -6,35 +6,37 @@
 use super::answer::Answer;
 use super::codec::{BadEvent, Reader, put_bytes, put_number, put_signed};
 use super::command::{Millis, Settings, Wish};
+use super::ids::{ObjectId, SessionSlot};
 use super::kind::Kind;
+use super::session::SessionId;
 
 /// Something that has happened. Folded in their order, events give the state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {
     /// No fence below this one will be given out after a restart.
     FencesReserved { below: u64 },
-    /// An object was created in this place. `next` is the number of a queue's next message.
-    Created { place: u32, name: &'a str, settings: Settings, next: u64 },
+    /// An object was created. `next` is the number of a queue's next message.
+    Created { object: ObjectId, name: &'a str, settings: Settings, next: u64 },
     /// An object was deleted, and all holds of it.
-    Deleted { place: u32 },
-    /// A session began in this place.
-    SessionOpened { place: u32, id: u128, ttl: Millis, label: &'a str },
+    Deleted { object: ObjectId },
+    /// A session began.
+    SessionOpened { session: SessionSlot, id: SessionId, ttl: Millis, label: &'a str },
     /// A session is over for its client. It will end when it has given back what it has.
-    SessionLeaves { place: u32 },
+    SessionLeaves { session: SessionSlot },
     /// All messages of a queue up to this number that were out to a session are back.
-    LoansEnded { session: u32, queue: u32, upto: u64 },
+    LoansEnded { session: SessionSlot, queue: ObjectId, upto: u64 },
     /// A session ended: its holds are released, and its messages back.
-    SessionEnded { place: u32 },
+    SessionEnded { session: SessionSlot },
     /// A session holds something. The object exists from now on if it exists by use.
-    Granted { session: u32, fence: u64, kind: Kind, name: &'a str, wish: Wish },
+    Granted { session: SessionSlot, fence: u64, kind: Kind, name: &'a str, wish: Wish },
     /// A hold is over, or smaller than it was.
     Released { fence: u64, permits: u32 },
     /// A hold for writing became one for reading, or the other way round with a new fence.
     Converted { fence: u64, into: u64, wish: Wish },
     /// A semaphore has another number of permits.
-    Resized { place: u32, permits: u32 },
+    Resized { object: ObjectId, permits: u32 },
     /// A latch, an event or an open semaphore has another state.
-    Counted { place: u32, count: u64 },
+    Counted { object: ObjectId, count: u64 },
     /// Somebody waits at a barrier that did not exist.
     BarrierOpened { name: &'a str, parties: u32, generation: u64 },
     /// All parties have arrived, or it was reset: nothing is left of it.
@@ -42,24 +44,31 @@ pub enum Event<'a> {
     /// A party went away.
     BarrierBroken { name: &'a str },
     /// A message is in its place, to be taken when it is due.
-    Put { place: u32, number: u64, priority: i32, due: Millis, deliveries: u32, payload: &'a [u8] },
+    Put {
+        queue: ObjectId,
+        number: u64,
+        priority: i32,
+        due: Millis,
+        deliveries: u32,
+        payload: &'a [u8],
+    },
     /// A message was taken: for good, or until the session acknowledges it.
-    Taken { place: u32, number: u64, priority: i32, by: Option<u32> },
+    Taken { queue: ObjectId, number: u64, priority: i32, by: Option<SessionSlot> },
     /// A message that was out is back, or will be then.
-    Returned { place: u32, number: u64, due: Option<Millis> },
+    Returned { queue: ObjectId, number: u64, due: Option<Millis> },
     /// A message that was out is done with.
-    Acknowledged { place: u32, number: u64 },
+    Acknowledged { queue: ObjectId, number: u64 },
     /// A message in its place can be taken only then (0: always), and was taken so often.
-    Delayed { place: u32, number: u64, priority: i32, due: Millis, deliveries: u32 },
+    Delayed { queue: ObjectId, number: u64, priority: i32, due: Millis, deliveries: u32 },
     /// After a restart no message of this queue will have a number below this one that has none
     /// now.
-    NumbersUsed { place: u32, below: u64 },
+    NumbersUsed { queue: ObjectId, below: u64 },
     /// No message of a queue that is created will have a number below this one.
     NumbersRetired { below: u64 },
     /// A session can ask for this answer again.
-    OutcomeKept { session: u32, seq: u64, digest: u64, answer: Answer },
+    OutcomeKept { session: SessionSlot, seq: u64, digest: u64, answer: Answer },
     /// A session knows all answers up to this one.
-    OutcomesAcknowledged { session: u32, upto: u64 },
+    OutcomesAcknowledged { session: SessionSlot, upto: u64 },
 }
 
 mod tag {
@@ -95,29 +104,31 @@ impl<'a> Event<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::FencesReserved { below } => numbers(out, tag::FENCES_RESERVED, &[*below]),
-            Self::Created { place, name, settings, next } => {
-                numbers(out, tag::CREATED, &[u64::from(*place)]);
+            Self::Created { object, name, settings, next } => {
+                numbers(out, tag::CREATED, &[u64::from(object.0)]);
                 put_bytes(out, name.as_bytes());
                 put_settings(out, settings);
                 put_number(out, *next);
             }
-            Self::Deleted { place } => numbers(out, tag::DELETED, &[u64::from(*place)]),
-            Self::SessionOpened { place, id, ttl, label } => {
-                numbers(out, tag::SESSION_OPENED, &[u64::from(*place)]);
-                out.extend_from_slice(&id.to_le_bytes());
+            Self::Deleted { object } => numbers(out, tag::DELETED, &[u64::from(object.0)]),
+            Self::SessionOpened { session, id, ttl, label } => {
+                numbers(out, tag::SESSION_OPENED, &[u64::from(session.0)]);
+                out.extend_from_slice(&id.0.to_le_bytes());
                 put_number(out, *ttl);
                 put_bytes(out, label.as_bytes());
             }
-            Self::SessionLeaves { place } => {
-                numbers(out, tag::SESSION_LEAVES, &[u64::from(*place)]);
+            Self::SessionLeaves { session } => {
+                numbers(out, tag::SESSION_LEAVES, &[u64::from(session.0)]);
             }
             Self::LoansEnded { session, queue, upto } => {
-                let loans = [u64::from(*session), u64::from(*queue), *upto];
+                let loans = [u64::from(session.0), u64::from(queue.0), *upto];
                 numbers(out, tag::LOANS_ENDED, &loans);
             }
-            Self::SessionEnded { place } => numbers(out, tag::SESSION_ENDED, &[u64::from(*place)]),
+            Self::SessionEnded { session } => {
+                numbers(out, tag::SESSION_ENDED, &[u64::from(session.0)])
+            }
             Self::Granted { session, fence, kind, name, wish } => {
-                numbers(out, tag::GRANTED, &[u64::from(*session), *fence]);
+                numbers(out, tag::GRANTED, &[u64::from(session.0), *fence]);
                 out.push(*kind as u8);
                 put_bytes(out, name.as_bytes());
                 put_wish(out, *wish);
@@ -129,11 +140,11 @@ impl<'a> Event<'a> {
                 numbers(out, tag::CONVERTED, &[*fence, *into]);
                 put_wish(out, *wish);
             }
-            Self::Resized { place, permits } => {
-                numbers(out, tag::RESIZED, &[u64::from(*place), u64::from(*permits)]);
+            Self::Resized { object, permits } => {
+                numbers(out, tag::RESIZED, &[u64::from(object.0), u64::from(*permits)]);
             }
-            Self::Counted { place, count } => {
-                numbers(out, tag::COUNTED, &[u64::from(*place), *count]);
+            Self::Counted { object, count } => {
+                numbers(out, tag::COUNTED, &[u64::from(object.0), *count]);
             }
             Self::BarrierOpened { name, parties, generation } => {
                 numbers(out, tag::BARRIER_OPENED, &[u64::from(*parties), *generation]);
@@ -141,45 +152,45 @@ impl<'a> Event<'a> {
             }
             Self::BarrierTripped { name } => named(out, tag::BARRIER_TRIPPED, name),
             Self::BarrierBroken { name } => named(out, tag::BARRIER_BROKEN, name),
-            Self::Put { place, number, priority, due, deliveries, payload } => {
-                numbers(out, tag::PUT, &[u64::from(*place), *number]);
+            Self::Put { queue, number, priority, due, deliveries, payload } => {
+                numbers(out, tag::PUT, &[u64::from(queue.0), *number]);
                 put_signed(out, i64::from(*priority));
                 put_number(out, *due);
                 put_number(out, u64::from(*deliveries));
                 put_bytes(out, payload);
             }
-            Self::Taken { place, number, priority, by } => {
+            Self::Taken { queue, number, priority, by } => {
                 let tag = if by.is_some() { tag::TAKEN_BY } else { tag::TAKEN };
-                numbers(out, tag, &[u64::from(*place), *number]);
+                numbers(out, tag, &[u64::from(queue.0), *number]);
                 put_signed(out, i64::from(*priority));
                 if let Some(session) = by {
-                    put_number(out, u64::from(*session));
+                    put_number(out, u64::from(session.0));
                 }
             }
-            Self::Returned { place, number, due } => {
+            Self::Returned { queue, number, due } => {
                 let due = due.unwrap_or(0);
-                numbers(out, tag::RETURNED, &[u64::from(*place), *number, due]);
+                numbers(out, tag::RETURNED, &[u64::from(queue.0), *number, due]);
             }
-            Self::Acknowledged { place, number } => {
-                numbers(out, tag::ACKNOWLEDGED, &[u64::from(*place), *number]);
+            Self::Acknowledged { queue, number } => {
+                numbers(out, tag::ACKNOWLEDGED, &[u64::from(queue.0), *number]);
             }
-            Self::Delayed { place, number, priority, due, deliveries } => {
-                numbers(out, tag::DELAYED, &[u64::from(*place), *number]);
+            Self::Delayed { queue, number, priority, due, deliveries } => {
+                numbers(out, tag::DELAYED, &[u64::from(queue.0), *number]);
                 put_signed(out, i64::from(*priority));
                 put_number(out, *due);
                 put_number(out, u64::from(*deliveries));
             }
-            Self::NumbersUsed { place, below } => {
-                numbers(out, tag::NUMBERS_USED, &[u64::from(*place), *below]);
+            Self::NumbersUsed { queue, below } => {
+                numbers(out, tag::NUMBERS_USED, &[u64::from(queue.0), *below]);
             }
             Self::NumbersRetired { below } => numbers(out, tag::NUMBERS_RETIRED, &[*below]),
             Self::OutcomeKept { session, seq, digest, answer } => {
-                numbers(out, tag::OUTCOME_KEPT, &[u64::from(*session), *seq]);
+                numbers(out, tag::OUTCOME_KEPT, &[u64::from(session.0), *seq]);
                 out.extend_from_slice(&digest.to_le_bytes());
                 answer.encode(out);
             }
             Self::OutcomesAcknowledged { session, upto } => {
-                numbers(out, tag::OUTCOMES_ACKNOWLEDGED, &[u64::from(*session), *upto]);
+                numbers(out, tag::OUTCOMES_ACKNOWLEDGED, &[u64::from(session.0), *upto]);
             }
         }
     }
@@ -189,27 +200,27 @@ impl<'a> Event<'a> {
         Ok(match reader.byte()? {
             tag::FENCES_RESERVED => Self::FencesReserved { below: reader.number()? },
             tag::CREATED => Self::Created {
-                place: reader.small()?,
+                object: reader.object()?,
                 name: reader.text()?,
                 settings: settings(reader)?,
                 next: reader.number()?,
             },
-            tag::DELETED => Self::Deleted { place: reader.small()? },
+            tag::DELETED => Self::Deleted { object: reader.object()? },
             tag::SESSION_OPENED => Self::SessionOpened {
-                place: reader.small()?,
-                id: reader.wide()?,
+                session: reader.session()?,
+                id: SessionId(reader.wide()?),
                 ttl: reader.number()?,
                 label: reader.text()?,
             },
-            tag::SESSION_LEAVES => Self::SessionLeaves { place: reader.small()? },
+            tag::SESSION_LEAVES => Self::SessionLeaves { session: reader.session()? },
             tag::LOANS_ENDED => Self::LoansEnded {
-                session: reader.small()?,
-                queue: reader.small()?,
+                session: reader.session()?,
+                queue: reader.object()?,
                 upto: reader.number()?,
             },
-            tag::SESSION_ENDED => Self::SessionEnded { place: reader.small()? },
+            tag::SESSION_ENDED => Self::SessionEnded { session: reader.session()? },
             tag::GRANTED => Self::Granted {
-                session: reader.small()?,
+                session: reader.session()?,
                 fence: reader.number()?,
                 kind: kind(reader)?,
                 name: reader.text()?,
@@ -221,8 +232,8 @@ impl<'a> Event<'a> {
                 into: reader.number()?,
                 wish: wish(reader)?,
             },
-            tag::RESIZED => Self::Resized { place: reader.small()?, permits: reader.small()? },
-            tag::COUNTED => Self::Counted { place: reader.small()?, count: reader.number()? },
+            tag::RESIZED => Self::Resized { object: reader.object()?, permits: reader.small()? },
+            tag::COUNTED => Self::Counted { object: reader.object()?, count: reader.number()? },
             tag::BARRIER_OPENED => Self::BarrierOpened {
                 parties: reader.small()?,
                 generation: reader.number()?,
@@ -231,7 +242,7 @@ impl<'a> Event<'a> {
             tag::BARRIER_TRIPPED => Self::BarrierTripped { name: reader.text()? },
             tag::BARRIER_BROKEN => Self::BarrierBroken { name: reader.text()? },
             tag::PUT => Self::Put {
-                place: reader.small()?,
+                queue: reader.object()?,
                 number: reader.number()?,
                 priority: priority(reader)?,
                 due: reader.number()?,
@@ -239,44 +250,44 @@ impl<'a> Event<'a> {
                 payload: reader.bytes()?,
             },
             tag::TAKEN => Self::Taken {
-                place: reader.small()?,
+                queue: reader.object()?,
                 number: reader.number()?,
                 priority: priority(reader)?,
                 by: None,
             },
             tag::TAKEN_BY => Self::Taken {
-                place: reader.small()?,
+                queue: reader.object()?,
                 number: reader.number()?,
                 priority: priority(reader)?,
-                by: Some(reader.small()?),
+                by: Some(reader.session()?),
             },
             tag::RETURNED => Self::Returned {
-                place: reader.small()?,
+                queue: reader.object()?,
                 number: reader.number()?,
                 due: Some(reader.number()?).filter(|due| *due != 0),
             },
             tag::ACKNOWLEDGED => {
-                Self::Acknowledged { place: reader.small()?, number: reader.number()? }
+                Self::Acknowledged { queue: reader.object()?, number: reader.number()? }
             }
             tag::DELAYED => Self::Delayed {
-                place: reader.small()?,
+                queue: reader.object()?,
                 number: reader.number()?,
                 priority: priority(reader)?,
                 due: reader.number()?,
                 deliveries: reader.small()?,
             },
             tag::NUMBERS_USED => {
-                Self::NumbersUsed { place: reader.small()?, below: reader.number()? }
+                Self::NumbersUsed { queue: reader.object()?, below: reader.number()? }
             }
             tag::NUMBERS_RETIRED => Self::NumbersRetired { below: reader.number()? },
             tag::OUTCOME_KEPT => Self::OutcomeKept {
-                session: reader.small()?,
+                session: reader.session()?,
                 seq: reader.number()?,
                 digest: digest(reader)?,
                 answer: Answer::decode(reader)?,
             },
             tag::OUTCOMES_ACKNOWLEDGED => {
-                Self::OutcomesAcknowledged { session: reader.small()?, upto: reader.number()? }
+                Self::OutcomesAcknowledged { session: reader.session()?, upto: reader.number()? }
             }
             unknown => return Err(BadEvent::new(format!("its number is {unknown}"))),
         })

@@ -7,6 +7,7 @@ use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate, Give};
+use super::ids::{ObjectId, WaitId};
 use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
@@ -14,8 +15,8 @@ use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 impl Kernel {
-    pub(super) fn gate(&self, place: u32) -> Option<&Gate> {
-        match self.state.object(place) {
+    pub(super) fn gate(&self, id: ObjectId) -> Option<&Gate> {
+        match self.state.object(id) {
             Some(Object { body: Body::Gate(gate), .. }) => Some(gate),
             _ => None,
         }
@@ -36,9 +37,9 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         match self.state.find_or_make(kind, name) {
-            Ok(place) => {
-                let reply = self.enter(asker, place, Entry::Hold(wish), out);
-                self.state.vanish(place);
+            Ok(id) => {
+                let reply = self.enter(asker, id, Entry::Hold(wish), out);
+                self.state.vanish(id);
                 reply
             }
             Err(bad) => senseless(bad.to_string()),
@@ -49,11 +50,11 @@ impl Kernel {
     pub(super) fn enter(
         &mut self,
         asker: &Asker,
-        place: u32,
+        id: ObjectId,
         entry: Entry,
         out: &mut Output,
     ) -> Reply {
-        let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(place) else {
+        let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(id) else {
             return error(Status::NotFound, "there is no such object");
         };
         let first = lines.iter().all(|line| line.is_empty());
@@ -66,37 +67,37 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if (first || gate.overtakes(entry)) && gate.admit(entry).is_some() {
-            return Reply::Answer(self.admit(asker.owner, place, entry, out));
+            return Reply::Answer(self.admit(asker.owner, id, entry, out));
         }
-        if asker.is_impatient() && !self.is_postponed(place) {
+        if asker.is_impatient() && !self.is_postponed(id) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         let lane = gate.lane(entry);
-        self.wait(asker, place, lane, Ask::Enter(entry))
+        self.wait(asker, id, lane, Ask::Enter(entry))
     }
 
     /// Lets somebody in whom the policy allows in.
-    fn admit(&mut self, owner: Owner, place: u32, entry: Entry, out: &mut Output) -> Answer {
+    fn admit(&mut self, owner: Owner, id: ObjectId, entry: Entry, out: &mut Output) -> Answer {
         match entry {
             Entry::Pass => {
-                let passed = self.gate(place).filter(|gate| gate.passing_changes());
+                let passed = self.gate(id).filter(|gate| gate.passing_changes());
                 if let Some(count) = passed.and_then(|gate| gate.admit(entry)) {
-                    self.emit(&Event::Counted { place, count }, out);
+                    self.emit(&Event::Counted { object: id, count }, out);
                 }
                 Answer::done()
             }
-            Entry::Hold(_) if self.is_open_at(place) => self.use_up(place, entry, out),
+            Entry::Hold(_) if self.is_open_at(id) => self.use_up(id, entry, out),
             Entry::Hold(wish) => {
                 let fence = self.fence(out);
                 match owner {
                     Owner::Session(session) => {
-                        let Some(object) = self.state.object(place) else { unreachable!() };
+                        let Some(object) = self.state.object(id) else { unreachable!() };
                         let (kind, name) = (object.kind, object.name.clone());
                         let name = &*name;
                         self.emit(&Event::Granted { session, fence, kind, name, wish }, out);
                     }
                     Owner::Connection(_) => {
-                        let granted = self.state.grant(owner, fence, place, wish);
+                        let granted = self.state.grant(owner, fence, id, wish);
                         debug_assert_eq!(granted, Ok(()));
                     }
                 }
@@ -107,67 +108,73 @@ impl Kernel {
 
     /// Lets in the requests whose turn it is now, as long as there is room in the output; the others are
     /// postponed, and all that come later stand behind them.
-    pub(super) fn pump_gate(&mut self, place: u32, given: Option<Give>, out: &mut Output) {
-        if self.state.object(place).is_some_and(|object| object.is_retired) {
+    pub(super) fn pump_gate(&mut self, id: ObjectId, given: Option<Give>, out: &mut Output) {
+        if self.state.object(id).is_some_and(|object| object.is_retired) {
             return;
         }
-        let is_open = self.gate(place).is_some_and(|gate| gate.admit(Entry::Pass).is_some());
-        let (given, upto) = match self.state.object(place).and_then(|object| object.postponed) {
+        let is_open = self.gate(id).is_some_and(|gate| gate.admit(Entry::Pass).is_some());
+        let (given, upto) = match self.state.object(id).and_then(|object| object.postponed) {
             // What was given back earlier comes first: the end of a write lets in all readers that waited then.
             Some(Postponed { given: Some(earlier), upto, .. }) => (Some(earlier), upto),
             Some(Postponed { given: None, upto, .. }) if !is_open => (given, upto),
             _ => (given, self.waits.last_ticket()),
         };
-        while let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(place) {
+        while let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(id) {
             let waiting = Lanes::from_bits(
                 u8::from(!lines[0].is_empty()) | u8::from(!lines[1].is_empty()) << 1,
             );
-            let waited = lines[0].head().and_then(|key| self.waits.ticket(key)) <= Some(upto);
+            let waited =
+                lines[0].head().and_then(|wait_id| self.waits.ticket(wait_id)) <= Some(upto);
             let lane = gate.next_lane(given.filter(|_| waited), waiting);
-            let Some(key) = lines[lane].head() else { break };
-            let Some(wait) = self.waits.get(key) else { break };
+            let Some(wait_id) = lines[lane].head() else { break };
+            let Some(wait) = self.waits.get(wait_id) else { break };
             let Ask::Enter(entry) = wait.ask else { break };
             let refusal = too_many(gate, entry);
-            if refusal.is_none() && gate.admit(entry).is_none() && !self.was_let_through(key) {
+            if refusal.is_none() && gate.admit(entry).is_none() && !self.was_let_through(wait_id) {
                 break;
             }
             if out.is_full_for(wait, 0) {
-                return self.postpone(place, given, upto);
+                return self.postpone(id, given, upto);
             }
-            if self.comes_too_late(key, out) {
+            if self.comes_too_late(wait_id, out) {
                 continue;
             }
-            let Some(wait) = self.waits.get(key) else { break };
+            let Some(wait) = self.waits.get(wait_id) else { break };
             let owner = wait.owner;
-            let answer = refusal.unwrap_or_else(|| self.admit(owner, place, entry, out));
-            self.complete(key, answer, out);
+            let answer = refusal.unwrap_or_else(|| self.admit(owner, id, entry, out));
+            self.complete(wait_id, answer, out);
         }
-        self.forget_postponed(place);
-        self.state.vanish(place);
+        self.forget_postponed(id);
+        self.state.vanish(id);
     }
 
     /// Whether a request that waits at a latch or an event was let through, and only its answer was postponed: the
     /// latch or event may have been reset since then.
-    pub(super) fn was_let_through(&self, key: u32) -> bool {
-        let Some(wait) = self.waits.get(key).filter(|wait| !wait.dormant) else { return false };
-        let Some(object) = self.state.object(wait.place) else { return false };
+    pub(super) fn was_let_through(&self, wait_id: WaitId) -> bool {
+        let Some(wait) = self.waits.get(wait_id).filter(|wait| !wait.dormant) else { return false };
+        let Some(object) = self.state.object(wait.object) else { return false };
         matches!(wait.ask, Ask::Enter(Entry::Pass))
             && matches!(&object.body, Body::Gate(gate) if !gate.passing_changes())
             && object.postponed.is_some_and(|earlier| wait.ticket() <= earlier.upto)
     }
 
     /// The hold that is meant, if it is the asker's.
-    fn hold_of(&self, asker: &Asker, place: u32, fence: Option<u64>) -> Result<(u64, Hold), Reply> {
+    fn hold_of(
+        &self,
+        asker: &Asker,
+        id: ObjectId,
+        fence: Option<u64>,
+    ) -> Result<(u64, Hold), Reply> {
         let gone = || error(Status::Gone, "that is not held (any more) by this session");
         let mine = |fence: u64| {
             let hold = self.state.hold(fence)?;
-            (hold.place == place && hold.owner == asker.owner).then_some((fence, hold))
+            (hold.object == id && hold.owner == asker.owner).then_some((fence, hold))
         };
         if let Some(fence) = fence {
             return mine(fence).ok_or_else(gone);
         }
         let belongings = self.state.belongings(asker.owner).ok_or_else(gone)?;
-        let mut all = belongings.holds_of(place).filter_map(mine);
+        let mut all = belongings.holds_of(id).filter_map(mine);
         match (all.next(), all.next()) {
             (Some(hold), None) => Ok(hold),
             (None, _) => Err(gone()),
@@ -180,12 +187,12 @@ impl Kernel {
     pub(super) fn release(
         &mut self,
         asker: &Asker,
-        place: u32,
+        id: ObjectId,
         fence: Option<u64>,
         permits: Option<u32>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, place, fence) {
+        let (fence, hold) = match self.hold_of(asker, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
@@ -213,13 +220,13 @@ impl Kernel {
                 self.state.tidy_connection(key);
             }
         }
-        self.pump_gate(place, Some(given), out);
+        self.pump_gate(id, Some(given), out);
         Reply::Answer(Answer::done())
     }
 
-    pub(super) fn check(&self, place: u32, fence: u64) -> Reply {
+    pub(super) fn check(&self, id: ObjectId, fence: u64) -> Reply {
         match self.state.hold(fence) {
-            Some(hold) if hold.place == place => Reply::Answer(Answer::done()),
+            Some(hold) if hold.object == id => Reply::Answer(Answer::done()),
             _ => error(Status::Gone, format!("nobody holds {fence} (any more)")),
         }
     }
@@ -227,11 +234,11 @@ impl Kernel {
     pub(super) fn downgrade(
         &mut self,
         asker: &Asker,
-        place: u32,
+        id: ObjectId,
         fence: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, place, fence) {
+        let (fence, hold) = match self.hold_of(asker, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
@@ -239,22 +246,22 @@ impl Kernel {
             return error(Status::Conflict, "only a writer can become a reader");
         }
         self.convert(asker.owner, fence, fence, Wish::Read, out);
-        self.pump_gate(place, Some(Give::Downgrade), out);
+        self.pump_gate(id, Some(Give::Downgrade), out);
         Reply::Answer(Answer::done().with(Header::Fence, fence))
     }
 
     pub(super) fn upgrade(
         &mut self,
         asker: &Asker,
-        place: u32,
+        id: ObjectId,
         fence: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, place, fence) {
+        let (fence, hold) = match self.hold_of(asker, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
-        if hold.wish != Wish::Read || !self.gate(place).is_some_and(Gate::can_upgrade) {
+        if hold.wish != Wish::Read || !self.gate(id).is_some_and(Gate::can_upgrade) {
             return error(Status::Conflict, "only the only reader can become the writer");
         }
         let into = self.fence(out);
@@ -272,13 +279,13 @@ impl Kernel {
         }
     }
 
-    pub(super) fn count_down(&mut self, place: u32, by: u32, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(place) else { unreachable!("a latch has a gate") };
+    pub(super) fn count_down(&mut self, id: ObjectId, by: u32, out: &mut Output) -> Reply {
+        let Some(gate) = self.gate(id) else { unreachable!("a latch has a gate") };
         let change = if by == 1 { CountDown::One } else { CountDown::By(by) };
         match gate.counted(change) {
             Ok(count) => {
                 if count != gate.count() {
-                    self.set_count(place, count, out);
+                    self.set_count(id, count, out);
                 }
                 Reply::Answer(Answer::done().with(Header::Count, count))
             }
@@ -292,27 +299,27 @@ impl Kernel {
 
     pub(super) fn reset_latch(
         &mut self,
-        place: u32,
+        id: ObjectId,
         count: Option<u32>,
         out: &mut Output,
     ) -> Reply {
-        let Some(gate) = self.gate(place) else { unreachable!("a latch has a gate") };
+        let Some(gate) = self.gate(id) else { unreachable!("a latch has a gate") };
         let count = u64::from(count.unwrap_or_else(|| gate.start()));
-        self.set_count(place, count, out);
+        self.set_count(id, count, out);
         Reply::Answer(Answer::done().with(Header::Count, count))
     }
 
-    pub(super) fn signal(&mut self, place: u32, set: bool, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(place) else { unreachable!("an event has a gate") };
+    pub(super) fn signal(&mut self, id: ObjectId, set: bool, out: &mut Output) -> Reply {
+        let Some(gate) = self.gate(id) else { unreachable!("an event has a gate") };
         let count = gate.signalled(set);
         if count != gate.count() {
-            self.set_count(place, count, out);
+            self.set_count(id, count, out);
         }
         Reply::Answer(Answer::done())
     }
 
-    pub(super) fn set_count(&mut self, place: u32, count: u64, out: &mut Output) {
-        self.emit(&Event::Counted { place, count }, out);
-        self.pump_gate(place, None, out);
+    pub(super) fn set_count(&mut self, id: ObjectId, count: u64, out: &mut Output) {
+        self.emit(&Event::Counted { object: id, count }, out);
+        self.pump_gate(id, None, out);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::command::{Charge, Millis};
+use super::ids::{SessionSlot, WaitId};
 use super::session::Owner;
 
 /// The priority of most messages: for them alone there is no other index.
@@ -23,7 +24,7 @@ pub(super) struct Message {
     pub(super) deliveries: u32,
     pub(super) payload: Arc<[u8]>,
     /// The waiting request of who transfers it. Such a message is not journaled.
-    pub(super) sender: Option<u32>,
+    pub(super) sender: Option<WaitId>,
     /// What it counts for while it is there. Not journaled.
     pub(super) charge: Charge,
 }
@@ -273,7 +274,7 @@ impl Messages {
 
     /// All messages that the journal knows, in the order of their numbers, with the session that they
     /// are out to.
-    pub(super) fn journaled(&self) -> Vec<(&Message, Option<u32>)> {
+    pub(super) fn journaled(&self) -> Vec<(&Message, Option<SessionSlot>)> {
         let inside = self.ready.values().chain(self.delayed.values());
         let inside = inside.map(|message| (message, None));
         let out = self.out.values().map(|(message, owner)| match owner {

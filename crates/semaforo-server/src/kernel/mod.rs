@@ -19,6 +19,7 @@ mod ending;
 mod event;
 mod gate;
 mod gates;
+mod ids;
 mod kind;
 mod leaving;
 mod memory;
@@ -41,6 +42,7 @@ pub use command::{
 };
 pub use decide::MAX_OUTSTANDING;
 pub use event::Event;
+pub use ids::{ObjectId, SessionSlot, WaitId};
 pub use kind::Kind;
 pub use session::{NotASession, SessionId};
 pub use slots::MOST_PLACES;
@@ -231,20 +233,11 @@ pub enum SessionEnd {
 pub enum Reply {
     /// It is answered at once.
     Answer(Answer),
-    /// Its answer comes among the [answers](Output::answers), perhaps of this very output. The key and its origin name it for
+    /// Its answer comes among the [answers](Output::answers), perhaps of this very output. Its id and its origin name it for
     /// [`Kernel::cancel`].
-    Waits(WaitKey),
+    Waits(WaitId),
     /// Nobody can say how it went: the connection has to be closed without an answer.
     Close,
-}
-
-/// Names a waiting request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitKey(u32);
-
-impl WaitKey {
-    /// A request whose answer comes later, and that cannot be cancelled.
-    const FIXED: Self = Self(u32::MAX);
 }
 
 /// The state, and those who wait for it to change.
@@ -255,18 +248,18 @@ pub struct Kernel {
     limits: Limits,
     next_fence: u64,
     /// When to look at each session: not after its deadline, which moves.
-    session_checks: BTreeSet<(Millis, u32)>,
+    session_checks: BTreeSet<(Millis, SessionSlot)>,
     /// When the next message of each queue is due.
-    due: BTreeSet<(Millis, u32)>,
-    /// The places of objects where requests could be let through, but there was no room, in the order of
+    due: BTreeSet<(Millis, ObjectId)>,
+    /// The objects where requests could be let through, but there was no room, in the order of
     /// their turns.
-    postponed: BTreeMap<u64, u32>,
+    postponed: BTreeMap<u64, ObjectId>,
     /// How often that has happened.
     postponements: u64,
     /// Sessions and connections that have ended, and have not given back everything.
     leaving: VecDeque<Leaving>,
-    /// The places of objects that are gone, and have not been taken apart.
-    retired: VecDeque<u32>,
+    /// Objects that are gone, and have not been taken apart.
+    retired: VecDeque<ObjectId>,
     /// How many messages all queues have.
     messages: usize,
     /// How many bytes these have, with what waits for space there and what is kept with answers.
@@ -325,14 +318,14 @@ impl Kernel {
         let kept = kernel.state.sessions().map(|(_, session)| session.kept_bytes(u64::MAX));
         kernel.kept = kept.sum();
         kernel.bytes = kernel.kept;
-        let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, place)| place).collect();
-        for place in queues {
-            if let Ok(messages) = kernel.state.queue_mut(place) {
+        let queues: Vec<_> = kernel.state.objects_of(Kind::Queue).map(|(_, id)| id).collect();
+        for id in queues {
+            if let Ok(messages) = kernel.state.queue_mut(id) {
                 messages.begin();
                 messages.promote(now, usize::MAX);
                 kernel.bytes += messages.bytes();
                 kernel.messages += messages.len();
-                kernel.schedule(place);
+                kernel.schedule(id);
             }
         }
         kernel
@@ -348,25 +341,25 @@ impl Kernel {
     /// silence.
     pub fn renew_sessions(&mut self, now: Millis) {
         let sessions = self.state.sessions().filter(|(_, session)| !session.is_leaving);
-        let places: Vec<_> = sessions.map(|(place, _)| place).collect();
-        for place in places {
-            self.renew(place, now);
-            if self.state.session(place).is_some_and(|session| session.check.is_none()) {
-                self.check_later(place);
+        let slots: Vec<_> = sessions.map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.renew(slot, now);
+            if self.state.session(slot).is_some_and(|session| session.check.is_none()) {
+                self.check_later(slot);
             }
         }
     }
 
     /// Lets a session be looked at when its time is up as far as is known now.
-    fn check_later(&mut self, place: u32) {
-        if let Some(session) = self.state.session_mut(place) {
+    fn check_later(&mut self, slot: SessionSlot) {
+        if let Some(session) = self.state.session_mut(slot) {
             session.check = Some(session.deadline);
-            self.session_checks.insert((session.deadline, place));
+            self.session_checks.insert((session.deadline, slot));
         }
     }
 
-    fn renew(&mut self, place: u32, now: Millis) {
-        if let Some(session) = self.state.session_mut(place) {
+    fn renew(&mut self, slot: SessionSlot, now: Millis) {
+        if let Some(session) = self.state.session_mut(slot) {
             session.deadline = now.saturating_add(session.ttl);
         }
     }
@@ -391,36 +384,36 @@ impl Kernel {
     /// much more [at once](Output::most_handed) than is quickly done: the rest stays due.
     pub fn tick(&mut self, now: Millis, out: &mut Output) {
         self.resume_postponed(now, out);
-        while let Some((due, place)) = self.due.first().copied()
+        while let Some((due, id)) = self.due.first().copied()
             && due <= now
             && !out.is_busy()
             && out.has_space(SMALL)
         {
             self.due.pop_first();
-            self.promote(place, now, out);
+            self.promote(id, now, out);
         }
-        while let Some((deadline, key)) = self.waits.next_deadline()
+        while let Some((deadline, wait_id)) = self.waits.next_deadline()
             && deadline <= now
             && !out.is_busy()
             && out.has_space(SMALL)
         {
             // Some are answered nowhere, and cost time all the same.
             out.moved += 1;
-            self.withdraw(key, Some(Answer::plain(Status::TimedOut)), now, out);
+            self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), now, out);
         }
-        while let Some((check, place)) = self.session_checks.first().copied()
+        while let Some((check, slot)) = self.session_checks.first().copied()
             && check <= now
             && !out.is_busy()
             && out.has_space(SMALL)
         {
             self.session_checks.pop_first();
-            match self.state.session(place).map(|session| session.deadline) {
+            match self.state.session(slot).map(|session| session.deadline) {
                 Some(deadline) if deadline <= now => {
-                    self.end_session(place, SessionEnd::Expired, None, now, out);
+                    self.end_session(slot, SessionEnd::Expired, None, now, out);
                 }
                 _ => {
                     out.moved += 1;
-                    self.check_later(place);
+                    self.check_later(slot);
                 }
             }
         }
@@ -469,42 +462,42 @@ impl Kernel {
     }
 
     /// Somebody has to wait.
-    fn wait(&mut self, asker: &Asker, place: u32, lane: usize, ask: Ask) -> Reply {
+    fn wait(&mut self, asker: &Asker, id: ObjectId, lane: usize, ask: Ask) -> Reply {
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
         }
-        let mut wait = Wait::new(place, lane, ask, asker.owner);
+        let mut wait = Wait::new(id, lane, ask, asker.owner);
         wait.retry = asker.retry;
         self.heavy += usize::from(wait.is_heavy());
-        let key = self.waits.insert(wait);
+        let wait_id = self.waits.insert(wait);
         if let Some(timeout) = asker.timeout {
-            self.waits.set_deadline(key, Some(asker.now.saturating_add(timeout)));
+            self.waits.set_deadline(wait_id, Some(asker.now.saturating_add(timeout)));
         }
-        self.count_waiting(place, asker.retry.is_some(), 1);
-        if let Some(wait) = self.waits.get(key)
+        self.count_waiting(id, asker.retry.is_some(), 1);
+        if let Some(wait) = self.waits.get(wait_id)
             && let Some(line) = self.state.line_of(wait)
         {
-            line.join(wait, key);
+            line.join(wait, wait_id);
         }
-        self.attach(key, asker.origin);
-        if let Owner::Session(place) = asker.owner
-            && let Some(session) = self.state.session_mut(place)
+        self.attach(wait_id, asker.origin);
+        if let Owner::Session(slot) = asker.owner
+            && let Some(session) = self.state.session_mut(slot)
         {
-            self.waits.push(&mut session.waits, List::Session, key);
+            self.waits.push(&mut session.waits, List::Session, wait_id);
             if let Some(retry) = asker.retry {
-                session.waiting.insert(retry.seq, key);
+                session.waiting.insert(retry.seq, wait_id);
             }
         }
         if self.state.is_paused(asker.origin.connection) {
             // It is the last in line: nobody moves up.
-            self.fall_asleep(key);
+            self.fall_asleep(wait_id);
         }
-        Reply::Waits(WaitKey(key))
+        Reply::Waits(wait_id)
     }
 
     /// A request waits at an object, or does not any more.
-    fn count_waiting(&mut self, place: u32, is_numbered: bool, more: i32) {
-        let Some(object) = self.state.object_mut(place) else { return };
+    fn count_waiting(&mut self, id: ObjectId, is_numbered: bool, more: i32) {
+        let Some(object) = self.state.object_mut(id) else { return };
         object.waiting = object.waiting.wrapping_add_signed(more);
         if let Body::Barrier(barrier) = &mut object.body
             && is_numbered
@@ -514,48 +507,48 @@ impl Kernel {
     }
 
     /// Lets the answer to a waiting request go to this origin.
-    fn attach(&mut self, key: u32, origin: Origin) {
-        self.detach(key);
-        if let Some(wait) = self.waits.get_mut(key) {
+    fn attach(&mut self, wait_id: WaitId, origin: Origin) {
+        self.detach(wait_id);
+        if let Some(wait) = self.waits.get_mut(wait_id) {
             wait.origin = Some(origin);
         }
         let connection = self.state.connection_mut(origin.connection);
-        self.waits.push(&mut connection.waits, List::Connection, key);
+        self.waits.push(&mut connection.waits, List::Connection, wait_id);
     }
 
     /// Lets the answer to a waiting request go nowhere.
-    fn detach(&mut self, key: u32) {
-        let Some(origin) = self.waits.get_mut(key).and_then(|wait| wait.origin.take()) else {
+    fn detach(&mut self, wait_id: WaitId) {
+        let Some(origin) = self.waits.get_mut(wait_id).and_then(|wait| wait.origin.take()) else {
             return;
         };
         let connection = self.state.connection_mut(origin.connection);
-        if connection.rest == Some(key) {
-            connection.rest = self.waits.next(key, List::Connection);
+        if connection.rest == Some(wait_id) {
+            connection.rest = self.waits.next(wait_id, List::Connection);
         }
-        self.waits.unlink(&mut connection.waits, List::Connection, key);
+        self.waits.unlink(&mut connection.waits, List::Connection, wait_id);
         self.state.tidy_connection(origin.connection);
     }
 
     /// Takes somebody out of all lists, who does not wait any more.
-    fn leave(&mut self, key: u32) -> Option<(Wait, Option<Origin>)> {
-        let origin = self.waits.get(key)?.origin;
-        self.detach(key);
-        let Wait { place, owner, retry, .. } = *self.waits.get(key)?;
-        self.count_waiting(place, retry.is_some(), -1);
-        if let Some(wait) = self.waits.get(key)
+    fn leave(&mut self, wait_id: WaitId) -> Option<(Wait, Option<Origin>)> {
+        let origin = self.waits.get(wait_id)?.origin;
+        self.detach(wait_id);
+        let Wait { object, owner, retry, .. } = *self.waits.get(wait_id)?;
+        self.count_waiting(object, retry.is_some(), -1);
+        if let Some(wait) = self.waits.get(wait_id)
             && let Some(line) = self.state.line_of(wait)
         {
-            line.leave(wait, key);
+            line.leave(wait, wait_id);
         }
-        if let Owner::Session(place) = owner
-            && let Some(session) = self.state.session_mut(place)
+        if let Owner::Session(slot) = owner
+            && let Some(session) = self.state.session_mut(slot)
         {
-            self.waits.unlink(&mut session.waits, List::Session, key);
+            self.waits.unlink(&mut session.waits, List::Session, wait_id);
             if let Some(retry) = retry {
                 session.waiting.remove(&retry.seq);
             }
         }
-        let wait = self.waits.remove(key)?;
+        let wait = self.waits.remove(wait_id)?;
         self.heavy -= usize::from(wait.is_heavy());
         if let Ask::Put { payload, .. } = &wait.ask {
             self.bytes -= payload.len() as u64;
@@ -564,8 +557,8 @@ impl Kernel {
     }
 
     /// Ends a wait with an answer.
-    fn complete(&mut self, key: u32, answer: Answer, out: &mut Output) {
-        let Some((wait, origin)) = self.leave(key) else { return };
+    fn complete(&mut self, wait_id: WaitId, answer: Answer, out: &mut Output) {
+        let Some((wait, origin)) = self.leave(wait_id) else { return };
         self.keep(wait.owner, wait.retry, &answer, out);
         if let Some(origin) = origin {
             out.answer(origin, answer);

@@ -2,6 +2,7 @@
 
 use super::command::Millis;
 use super::gate::Give;
+use super::ids::ObjectId;
 use super::state::{Body, Postponed};
 use super::{Kernel, Output, SMALL};
 
@@ -13,13 +14,13 @@ impl Kernel {
         !self.postponed.is_empty() || self.is_giving_back()
     }
 
-    pub(super) fn is_postponed(&self, place: u32) -> bool {
-        self.state.object(place).is_some_and(|object| object.postponed.is_some())
+    pub(super) fn is_postponed(&self, id: ObjectId) -> bool {
+        self.state.object(id).is_some_and(|object| object.postponed.is_some())
     }
 
     /// Requests of this object are let through later: what was given back is for those up to a ticket.
-    pub(super) fn postpone(&mut self, place: u32, given: Option<Give>, upto: u64) {
-        let Some(object) = self.state.object_mut(place) else { return };
+    pub(super) fn postpone(&mut self, id: ObjectId, given: Option<Give>, upto: u64) {
+        let Some(object) = self.state.object_mut(id) else { return };
         let turn = object.postponed.map_or_else(
             || {
                 self.postponements += 1;
@@ -28,12 +29,12 @@ impl Kernel {
             |earlier| earlier.turn,
         );
         object.postponed = Some(Postponed { turn, given, upto });
-        self.postponed.insert(turn, place);
+        self.postponed.insert(turn, id);
     }
 
     /// No request of this object is postponed any more.
-    pub(super) fn forget_postponed(&mut self, place: u32) {
-        let object = self.state.object_mut(place);
+    pub(super) fn forget_postponed(&mut self, id: ObjectId) {
+        let object = self.state.object_mut(id);
         if let Some(Postponed { turn, .. }) = object.and_then(|object| object.postponed.take()) {
             self.postponed.remove(&turn);
         }
@@ -46,16 +47,16 @@ impl Kernel {
             if out.is_full() || !out.has_space(SMALL) {
                 return;
             }
-            let Some((_, place)) = self.postponed.pop_first() else { return };
-            let Some(object) = self.state.object_mut(place) else { continue };
+            let Some((_, id)) = self.postponed.pop_first() else { return };
+            let Some(object) = self.state.object_mut(id) else { continue };
             let Some(earlier) = &mut object.postponed else { continue };
             self.postponements += 1;
             earlier.turn = self.postponements;
-            self.postponed.insert(self.postponements, place);
+            self.postponed.insert(self.postponements, id);
             match object.body {
-                Body::Gate(_) => self.pump_gate(place, None, out),
-                Body::Queue(_) => self.pump_queue(place, now, out),
-                Body::Barrier(_) => self.resume_barrier(place, out),
+                Body::Gate(_) => self.pump_gate(id, None, out),
+                Body::Queue(_) => self.pump_queue(id, now, out),
+                Body::Barrier(_) => self.resume_barrier(id, out),
             }
         }
     }

@@ -6,6 +6,7 @@ use super::answer::{Answer, Content, Header, Parcel, Status};
 use super::command::{Charge, Millis};
 use super::decide::error;
 use super::event::Event;
+use super::ids::{ObjectId, WaitId};
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::Owner;
 use super::state::{Body, Object};
@@ -24,13 +25,13 @@ impl Kernel {
     pub(super) fn put(
         &mut self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         payload: &[u8],
         priority: i32,
         delay: Millis,
         out: &mut Output,
     ) -> Reply {
-        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(queue)
         else {
             return error(Status::NotFound, "there is no such queue");
         };
@@ -38,21 +39,21 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if messages.is_full() || !lines[PUTTERS].is_empty() {
-            if asker.is_impatient() && !self.is_postponed(place) {
+            if asker.is_impatient() && !self.is_postponed(queue) {
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
             let (payload, charge) = (Arc::from(payload), asker.charge.clone());
             let ask = Ask::Put { payload, priority, delay, charge };
             let bytes = ask.payload_len() as u64;
-            let reply = self.wait(asker, place, PUTTERS, ask);
+            let reply = self.wait(asker, queue, PUTTERS, ask);
             if let Reply::Waits(_) = reply {
                 self.bytes += bytes;
             }
             return reply;
         }
-        let number = self.insert(place, payload, priority, delay, asker.now, out);
-        self.charge(place, number, priority, &asker.charge);
-        self.pump_queue(place, asker.now, out);
+        let number = self.insert(queue, payload, priority, delay, asker.now, out);
+        self.charge(queue, number, priority, &asker.charge);
+        self.pump_queue(queue, asker.now, out);
         Reply::Answer(Answer::done().with(Header::Message, number))
     }
 
@@ -71,27 +72,27 @@ impl Kernel {
     /// A message is the queue's from now on.
     fn insert(
         &mut self,
-        place: u32,
+        queue: ObjectId,
         payload: &[u8],
         priority: i32,
         delay: Millis,
         now: Millis,
         out: &mut Output,
     ) -> u64 {
-        let number = self.number(place, out);
+        let number = self.number(queue, out);
         let due = if delay == 0 { 0 } else { now.saturating_add(delay) };
-        self.emit(&Event::Put { place, number, priority, due, deliveries: 0, payload }, out);
+        self.emit(&Event::Put { queue, number, priority, due, deliveries: 0, payload }, out);
         self.bytes += payload.len() as u64;
         self.messages += 1;
         if due != 0 {
-            self.schedule(place);
+            self.schedule(queue);
         }
         number
     }
 
     /// Lets a message count for something, until it is gone.
-    fn charge(&mut self, place: u32, number: u64, priority: i32, charge: &Charge) {
-        if let Ok(messages) = self.state.queue_mut(place)
+    fn charge(&mut self, queue: ObjectId, number: u64, priority: i32, charge: &Charge) {
+        if let Ok(messages) = self.state.queue_mut(queue)
             && charge.is_some()
         {
             messages.charge(number, priority, charge.clone());
@@ -101,39 +102,39 @@ impl Kernel {
     /// The number of the next message. Like a fence it is given out only after it was reserved for
     /// good: it will not be given to another after a restart, whether the journal knows this
     /// message or not.
-    fn number(&mut self, place: u32, out: &mut Output) -> u64 {
-        let Some(messages) = self.state.queue(place) else { return 0 };
+    fn number(&mut self, queue: ObjectId, out: &mut Output) -> u64 {
+        let Some(messages) = self.state.queue(queue) else { return 0 };
         let (number, reserved) = (messages.next_number(), messages.next);
         if number >= reserved {
             let below = number.saturating_add(NUMBER_BLOCK).min(MAX_NUMBER);
-            self.emit(&Event::NumbersUsed { place, below }, out);
+            self.emit(&Event::NumbersUsed { queue, below }, out);
             out.urgent = true;
         }
         number
     }
 
     /// Sees to it that the queue is looked at when its next message is due.
-    pub(super) fn schedule(&mut self, place: u32) {
-        let Ok(messages) = self.state.queue_mut(place) else { return };
+    pub(super) fn schedule(&mut self, queue: ObjectId) {
+        let Ok(messages) = self.state.queue_mut(queue) else { return };
         let next = messages.next_due();
         let planned = std::mem::replace(&mut messages.alarm, next);
         if let Some(due) = planned {
-            self.due.remove(&(due, place));
+            self.due.remove(&(due, queue));
         }
         if let Some(due) = next {
-            self.due.insert((due, place));
+            self.due.insert((due, queue));
         }
     }
 
     pub(super) fn transfer(
         &mut self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         payload: &[u8],
         priority: i32,
         out: &mut Output,
     ) -> Reply {
-        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(queue)
         else {
             return error(Status::NotFound, "there is no such queue");
         };
@@ -148,76 +149,76 @@ impl Kernel {
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
         }
-        let number = self.number(place, out);
-        let reply = self.wait(asker, place, PUTTERS, Ask::Transfer { number, priority });
-        let Reply::Waits(key) = reply else { return reply };
+        let number = self.number(queue, out);
+        let reply = self.wait(asker, queue, PUTTERS, Ask::Transfer { number, priority });
+        let Reply::Waits(wait_id) = reply else { return reply };
         let message = Message {
             number,
             priority,
             due: 0,
             deliveries: 0,
             payload: Arc::from(payload),
-            sender: Some(key.0),
+            sender: Some(wait_id),
             charge: asker.charge.clone(),
         };
         self.bytes += payload.len() as u64;
         self.messages += 1;
-        if let Ok(messages) = self.state.queue_mut(place) {
+        if let Ok(messages) = self.state.queue_mut(queue) {
             messages.insert(message);
         }
-        self.pump_queue(place, asker.now, out);
+        self.pump_queue(queue, asker.now, out);
         reply
     }
 
     pub(super) fn take(
         &mut self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         manual: bool,
         out: &mut Output,
     ) -> Reply {
-        let next_due = self.state.queue(place).and_then(Messages::next_due);
+        let next_due = self.state.queue(queue).and_then(Messages::next_due);
         if next_due.is_some_and(|due| due <= asker.now) {
             // The tick that would do that is still to come.
-            self.promote(place, asker.now, out);
+            self.promote(queue, asker.now, out);
         }
-        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(place)
+        let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(queue)
         else {
             return error(Status::NotFound, "there is no such queue");
         };
         // A PUT that there was no room for in this turn comes first; not one that the journal has no space for.
-        let is_late = self.is_postponed(place) && out.is_full();
+        let is_late = self.is_postponed(queue) && out.is_full();
         if lines[TAKERS].is_empty() && messages.ready() > 0 && !is_late {
             let kept = asker.retry.is_some();
             if let Some(refusal) = self.no_room_to_keep(messages, manual, kept) {
                 return Reply::Answer(refusal);
             }
-            let answer = self.hand_over(place, asker.owner, manual, kept, out);
-            if self.state.object(place).is_some_and(|object| !object.lines[PUTTERS].is_empty()) {
-                self.pump_queue(place, asker.now, out);
+            let answer = self.hand_over(queue, asker.owner, manual, kept, out);
+            if self.state.object(queue).is_some_and(|object| !object.lines[PUTTERS].is_empty()) {
+                self.pump_queue(queue, asker.now, out);
             }
             return Reply::Answer(answer);
         }
-        if asker.is_impatient() && !self.is_postponed(place) {
+        if asker.is_impatient() && !self.is_postponed(queue) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
-        self.wait(asker, place, TAKERS, Ask::Take { manual })
+        self.wait(asker, queue, TAKERS, Ask::Take { manual })
     }
 
     /// Nothing is due at a queue any more.
-    pub(super) fn forget_alarm(&mut self, place: u32) {
-        let messages = self.state.queue_mut(place).ok();
+    pub(super) fn forget_alarm(&mut self, queue: ObjectId) {
+        let messages = self.state.queue_mut(queue).ok();
         if let Some(due) = messages.and_then(|messages| messages.alarm.take()) {
-            self.due.remove(&(due, place));
+            self.due.remove(&(due, queue));
         }
     }
 
     /// Lets messages be taken whose time has come.
-    pub(super) fn promote(&mut self, place: u32, now: Millis, out: &mut Output) {
-        if let Ok(messages) = self.state.queue_mut(place) {
+    pub(super) fn promote(&mut self, queue: ObjectId, now: Millis, out: &mut Output) {
+        if let Ok(messages) = self.state.queue_mut(queue) {
             out.moved += messages.promote(now, out.portion);
-            self.schedule(place);
-            self.pump_queue(place, now, out);
+            self.schedule(queue);
+            self.pump_queue(queue, now, out);
         }
     }
 
@@ -234,14 +235,14 @@ impl Kernel {
     /// Gives the first message, which there is, to a taker.
     fn hand_over(
         &mut self,
-        place: u32,
+        queue: ObjectId,
         owner: Owner,
         manual: bool,
         kept: bool,
         out: &mut Output,
     ) -> Answer {
-        let incarnation = self.state.object(place).map_or(0, |object| object.incarnation);
-        let Some(message) = self.state.queue(place).and_then(Messages::first) else {
+        let incarnation = self.state.object(queue).map_or(0, |object| object.incarnation);
+        let Some(message) = self.state.queue(queue).and_then(Messages::first) else {
             unreachable!("there is a message to hand over");
         };
         let (number, priority, sender) = (message.number, message.priority, message.sender);
@@ -253,15 +254,15 @@ impl Kernel {
         if manual {
             match (owner, sender) {
                 (Owner::Session(session), None) => {
-                    self.emit(&Event::Taken { place, number, priority, by: Some(session) }, out);
+                    self.emit(&Event::Taken { queue, number, priority, by: Some(session) }, out);
                 }
-                (_, Some(_)) => self.lend(place, number, priority, owner),
+                (_, Some(_)) => self.lend(queue, number, priority, owner),
                 (Owner::Connection(_), None) => {
                     // For the journal it stays in its place, but that it was taken once more is not
                     // forgotten.
                     let (due, deliveries) = (0, deliveries.saturating_add(1));
-                    self.emit(&Event::Delayed { place, number, priority, due, deliveries }, out);
-                    self.lend(place, number, priority, owner);
+                    self.emit(&Event::Delayed { queue, number, priority, due, deliveries }, out);
+                    self.lend(queue, number, priority, owner);
                 }
             }
             return answer.containing(Content::Message(payload));
@@ -269,9 +270,9 @@ impl Kernel {
         self.bytes -= payload.len() as u64;
         self.messages -= 1;
         match sender {
-            None => self.emit(&Event::Taken { place, number, priority, by: None }, out),
+            None => self.emit(&Event::Taken { queue, number, priority, by: None }, out),
             Some(sender) => {
-                if let Ok(messages) = self.state.queue_mut(place) {
+                if let Ok(messages) = self.state.queue_mut(queue) {
                     messages.remove(number, priority);
                 }
                 self.complete(sender, Answer::done(), out);
@@ -281,7 +282,7 @@ impl Kernel {
             return answer.containing(Content::Message(payload));
         }
         answer.containing(Content::Fragile(Parcel {
-            object: place,
+            queue,
             incarnation,
             number,
             priority,
@@ -292,22 +293,22 @@ impl Kernel {
     }
 
     /// Gives a message to a borrower whom the journal does not know.
-    fn lend(&mut self, place: u32, number: u64, priority: i32, owner: Owner) {
-        let lent = self.state.lend(place, number, priority, owner);
+    fn lend(&mut self, queue: ObjectId, number: u64, priority: i32, owner: Owner) {
+        let lent = self.state.lend(queue, number, priority, owner);
         debug_assert_eq!(lent, Ok(()));
     }
 
     /// Brings messages and takers together, and lets in messages for which there is space now, as long as there is room in the
     /// output. Who is left is postponed, and all who come later stand behind: also those who do not want to wait, whose time
     /// is up at the next tick, after it has gone on with who was postponed.
-    pub(super) fn pump_queue(&mut self, place: u32, now: Millis, out: &mut Output) {
+    pub(super) fn pump_queue(&mut self, queue: ObjectId, now: Millis, out: &mut Output) {
         while let Some(Object { body: Body::Queue(messages), lines, is_retired: false, .. }) =
-            self.state.object(place)
+            self.state.object(queue)
         {
             let taker = lines[TAKERS].head().filter(|_| messages.ready() > 0);
             let putter = lines[PUTTERS].head().filter(|_| !messages.is_full());
-            let Some(key) = self.first_of_both(place, taker, putter, out) else { break };
-            let Some(wait) = self.waits.get(key) else { break };
+            let Some(wait_id) = self.first_of_both(queue, taker, putter, out) else { break };
+            let Some(wait) = self.waits.get(wait_id) else { break };
             let message = match &wait.ask {
                 Ask::Take { .. } if wait.retry.is_some() => {
                     messages.first().map_or(0, |first| first.payload.len())
@@ -315,55 +316,55 @@ impl Kernel {
                 ask => ask.payload_len(),
             };
             if out.is_full_for(wait, message) {
-                let earlier = self.state.object(place).and_then(|object| object.postponed);
+                let earlier = self.state.object(queue).and_then(|object| object.postponed);
                 let upto = earlier.map_or(self.waits.last_ticket(), |earlier| earlier.upto);
-                return self.postpone(place, None, upto);
+                return self.postpone(queue, None, upto);
             }
-            if self.comes_too_late(key, out) {
+            if self.comes_too_late(wait_id, out) {
                 continue;
             }
-            let Some(Object { body: Body::Queue(messages), .. }) = self.state.object(place) else {
+            let Some(Object { body: Body::Queue(messages), .. }) = self.state.object(queue) else {
                 break;
             };
-            let Some(wait) = self.waits.get(key) else { break };
+            let Some(wait) = self.waits.get(wait_id) else { break };
             let answer = match &wait.ask {
                 Ask::Take { manual } => {
                     let (owner, manual, kept) = (wait.owner, *manual, wait.retry.is_some());
                     match self.no_room_to_keep(messages, manual, kept) {
                         Some(refusal) => refusal,
-                        None => self.hand_over(place, owner, manual, kept, out),
+                        None => self.hand_over(queue, owner, manual, kept, out),
                     }
                 }
                 Ask::Put { payload, priority, delay, charge } => {
                     let (payload, priority, delay) = (Arc::clone(payload), *priority, *delay);
                     let charge = charge.clone();
-                    let number = self.insert(place, &payload, priority, delay, now, out);
-                    self.charge(place, number, priority, &charge);
+                    let number = self.insert(queue, &payload, priority, delay, now, out);
+                    self.charge(queue, number, priority, &charge);
                     Answer::done().with(Header::Message, number)
                 }
                 Ask::Enter(_) | Ask::Arrive { .. } | Ask::Transfer { .. } => break,
             };
-            self.complete(key, answer, out);
+            self.complete(wait_id, answer, out);
         }
-        self.forget_postponed(place);
+        self.forget_postponed(queue);
     }
 
     /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and the putter
     /// was there before. With more room it would have been let in before the taker came.
     fn first_of_both(
         &self,
-        place: u32,
-        taker: Option<u32>,
-        putter: Option<u32>,
+        queue: ObjectId,
+        taker: Option<WaitId>,
+        putter: Option<WaitId>,
         out: &Output,
-    ) -> Option<u32> {
+    ) -> Option<WaitId> {
         let (Some(takes), Some(puts)) = (taker, putter) else { return taker.or(putter) };
         let put = self.waits.get(puts)?;
         if out.lacks_space_for(put, put.ask.payload_len()) {
             return taker;
         }
-        let postponed = self.state.object(place).and_then(|object| object.postponed);
-        let was_there = |key| Some(self.waits.ticket(key)? <= postponed?.upto);
+        let postponed = self.state.object(queue).and_then(|object| object.postponed);
+        let was_there = |wait_id| Some(self.waits.ticket(wait_id)? <= postponed?.upto);
         let puts_first = was_there(puts) == Some(true) && was_there(takes) == Some(false);
         if puts_first { putter } else { taker }
     }
@@ -373,13 +374,13 @@ impl Kernel {
     fn loan(
         &self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         number: u64,
         meant: Option<u64>,
     ) -> Result<&Message, Reply> {
         let mine = self.state.belongings(asker.owner);
-        let mine = mine.is_some_and(|belongings| belongings.has_message(place, number));
-        let message = self.state.queue(place).and_then(|messages| messages.lent(number));
+        let mine = mine.is_some_and(|belongings| belongings.has_message(queue, number));
+        let message = self.state.queue(queue).and_then(|messages| messages.lent(number));
         let message = message.filter(|_| mine).ok_or_else(|| {
             error(Status::Gone, format!("message {number} is not out to this session (any more)"))
         })?;
@@ -396,38 +397,38 @@ impl Kernel {
     pub(super) fn acknowledge(
         &mut self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         number: u64,
         meant: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (sender, priority) = match self.loan(asker, place, number, meant) {
+        let (sender, priority) = match self.loan(asker, queue, number, meant) {
             Ok(message) => (message.sender, message.priority),
             Err(reply) => return reply,
         };
-        let before = self.state.queue(place).map_or(0, Messages::bytes);
+        let before = self.state.queue(queue).map_or(0, Messages::bytes);
         match (asker.owner, sender) {
             (_, Some(sender)) => {
-                self.end_loan(place, number, |messages| drop(messages.settle(number)));
+                self.end_loan(queue, number, |messages| drop(messages.settle(number)));
                 self.complete(sender, Answer::done(), out);
             }
-            (Owner::Session(_), None) => self.emit(&Event::Acknowledged { place, number }, out),
+            (Owner::Session(_), None) => self.emit(&Event::Acknowledged { queue, number }, out),
             (Owner::Connection(_), None) => {
-                self.end_loan(place, number, |messages| messages.give_back(number, None));
-                self.emit(&Event::Taken { place, number, priority, by: None }, out);
+                self.end_loan(queue, number, |messages| messages.give_back(number, None));
+                self.emit(&Event::Taken { queue, number, priority, by: None }, out);
             }
         }
-        self.bytes -= before - self.state.queue(place).map_or(0, Messages::bytes);
+        self.bytes -= before - self.state.queue(queue).map_or(0, Messages::bytes);
         self.messages -= 1;
-        self.pump_queue(place, asker.now, out);
+        self.pump_queue(queue, asker.now, out);
         Reply::Answer(Answer::done())
     }
 
     /// Ends a loan that the journal does not know.
-    fn end_loan(&mut self, place: u32, number: u64, end: impl FnOnce(&mut Messages)) {
-        let ended = self.state.take_loan(place, number);
+    fn end_loan(&mut self, queue: ObjectId, number: u64, end: impl FnOnce(&mut Messages)) {
+        let ended = self.state.take_loan(queue, number);
         debug_assert_eq!(ended, Ok(()));
-        if let Ok(messages) = self.state.queue_mut(place) {
+        if let Ok(messages) = self.state.queue_mut(queue) {
             end(messages);
         }
     }
@@ -435,62 +436,62 @@ impl Kernel {
     pub(super) fn give_back(
         &mut self,
         asker: &Asker,
-        place: u32,
+        queue: ObjectId,
         (number, meant): (u64, Option<u64>),
         delay: Millis,
         out: &mut Output,
     ) -> Reply {
-        let (priority, deliveries, sender) = match self.loan(asker, place, number, meant) {
+        let (priority, deliveries, sender) = match self.loan(asker, queue, number, meant) {
             Ok(message) => (message.priority, message.deliveries, message.sender),
             Err(reply) => return reply,
         };
         let due = (delay != 0).then(|| asker.now.saturating_add(delay));
         match (asker.owner, sender) {
-            (Owner::Session(_), None) => self.emit(&Event::Returned { place, number, due }, out),
+            (Owner::Session(_), None) => self.emit(&Event::Returned { queue, number, due }, out),
             (_, Some(_)) => {
-                self.end_loan(place, number, |messages| messages.give_back(number, due));
+                self.end_loan(queue, number, |messages| messages.give_back(number, due));
             }
             (Owner::Connection(_), None) => {
-                self.end_loan(place, number, |messages| messages.give_back(number, None));
+                self.end_loan(queue, number, |messages| messages.give_back(number, None));
                 // For the journal it has been there all the time.
                 if let Some(due) = due {
-                    self.emit(&Event::Delayed { place, number, priority, due, deliveries }, out);
+                    self.emit(&Event::Delayed { queue, number, priority, due, deliveries }, out);
                 }
             }
         }
         if due.is_some() {
-            self.schedule(place);
+            self.schedule(queue);
         }
-        self.pump_queue(place, asker.now, out);
+        self.pump_queue(queue, asker.now, out);
         Reply::Answer(Answer::done())
     }
 
     /// No byte of a message could be sent to its taker: it returns to its place.
     pub fn undelivered(&mut self, now: Millis, parcel: &Parcel, out: &mut Output) {
-        let Parcel { object: place, incarnation, number, priority, deliveries, .. } = *parcel;
+        let Parcel { queue, incarnation, number, priority, deliveries, .. } = *parcel;
         let payload = &parcel.payload;
-        let there = self.state.object(place);
+        let there = self.state.object(queue);
         let same = there.is_some_and(|object| object.incarnation == incarnation);
-        if same && self.state.queue(place).is_some_and(|all| !all.contains(number)) {
+        if same && self.state.queue(queue).is_some_and(|all| !all.contains(number)) {
             let due = 0;
-            self.emit(&Event::Put { place, number, priority, due, deliveries, payload }, out);
+            self.emit(&Event::Put { queue, number, priority, due, deliveries, payload }, out);
             self.bytes += payload.len() as u64;
             self.messages += 1;
-            self.charge(place, number, priority, &parcel.charge);
-            self.pump_queue(place, now, out);
+            self.charge(queue, number, priority, &parcel.charge);
+            self.pump_queue(queue, now, out);
         }
     }
 
     /// A message is not transferred any more.
-    pub(super) fn withdraw_message(&mut self, place: u32, number: u64, priority: i32) {
-        let Ok(messages) = self.state.queue_mut(place) else { return };
+    pub(super) fn withdraw_message(&mut self, queue: ObjectId, number: u64, priority: i32) {
+        let Ok(messages) = self.state.queue_mut(queue) else { return };
         let before = (messages.bytes(), messages.len());
         if messages.remove(number, priority).is_none() && messages.lent(number).is_some() {
-            self.end_loan(place, number, |messages| drop(messages.settle(number)));
+            self.end_loan(queue, number, |messages| drop(messages.settle(number)));
         }
-        let after = self.state.queue(place).map_or((0, 0), |all| (all.bytes(), all.len()));
+        let after = self.state.queue(queue).map_or((0, 0), |all| (all.bytes(), all.len()));
         self.bytes -= before.0 - after.0;
         self.messages -= before.1 - after.1;
-        self.schedule(place);
+        self.schedule(queue);
     }
 }

@@ -7,6 +7,7 @@ use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate};
+use super::ids::ObjectId;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// The refusal of a request for more permits than there can be.
@@ -29,19 +30,19 @@ impl Kernel {
     /// Whether there is an open semaphore of that name: what is acquired there is not held.
     #[must_use]
     pub fn is_open(&self, semaphore: &str) -> bool {
-        let place = self.state.find(Kind::Semaphore, semaphore);
-        place.is_some_and(|place| self.is_open_at(place))
+        let id = self.state.find(Kind::Semaphore, semaphore);
+        id.is_some_and(|id| self.is_open_at(id))
     }
 
-    pub(super) fn is_open_at(&self, place: u32) -> bool {
-        self.gate(place).is_some_and(Gate::is_open)
+    pub(super) fn is_open_at(&self, id: ObjectId) -> bool {
+        self.gate(id).is_some_and(Gate::is_open)
     }
 
     /// Asks for permits.
     pub(super) fn acquire(
         &mut self,
         asker: &Asker,
-        place: u32,
+        id: ObjectId,
         wish: Wish,
         out: &mut Output,
     ) -> Reply {
@@ -49,31 +50,31 @@ impl Kernel {
         if !matches!(wish, Wish::Permits(_)) {
             return senseless("a semaphore has permits, not readers and writers");
         }
-        match self.gate(place).and_then(|gate| too_many(gate, entry)) {
+        match self.gate(id).and_then(|gate| too_many(gate, entry)) {
             Some(refusal) => Reply::Answer(refusal),
-            None => self.enter(asker, place, entry, out),
+            None => self.enter(asker, id, entry, out),
         }
     }
 
     /// Takes permits of an open semaphore that are there: they do not come back by themselves.
-    pub(super) fn use_up(&mut self, place: u32, entry: Entry, out: &mut Output) -> Answer {
-        let left = self.gate(place).and_then(|gate| {
+    pub(super) fn use_up(&mut self, id: ObjectId, entry: Entry, out: &mut Output) -> Answer {
+        let left = self.gate(id).and_then(|gate| {
             let count = gate.admit(entry)?;
             (count != gate.count()).then_some(count)
         });
         if let Some(count) = left {
-            self.emit(&Event::Counted { place, count }, out);
+            self.emit(&Event::Counted { object: id, count }, out);
         }
         Answer::done()
     }
 
     /// Adds permits to an open semaphore, for any asker, and lets in the requests that wait for them.
-    pub(super) fn add_permits(&mut self, place: u32, permits: u32, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(place) else { unreachable!("a semaphore has a gate") };
+    pub(super) fn add_permits(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
+        let Some(gate) = self.gate(id) else { unreachable!("a semaphore has a gate") };
         match gate.added(permits) {
             Ok(count) => {
                 if count != gate.count() {
-                    self.set_count(place, count, out);
+                    self.set_count(id, count, out);
                 }
                 Reply::Answer(Answer::done())
             }
@@ -84,13 +85,13 @@ impl Kernel {
     /// Lets a semaphore have another number of permits. Requests that are let in by that are, and
     /// those at the head of the line that ask for more than there can be now are refused; others are
     /// when their turn comes.
-    pub(super) fn resize(&mut self, place: u32, permits: u32, out: &mut Output) -> Reply {
+    pub(super) fn resize(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
         if let Some(refusal) = no_number(permits) {
             return refusal;
         }
-        if self.gate(place).is_some_and(|gate| gate.most_permits() != permits) {
-            self.emit(&Event::Resized { place, permits }, out);
-            self.pump_gate(place, None, out);
+        if self.gate(id).is_some_and(|gate| gate.most_permits() != permits) {
+            self.emit(&Event::Resized { object: id, permits }, out);
+            self.pump_gate(id, None, out);
         }
         Reply::Answer(Answer::done())
     }

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 
 use super::answer::Answer;
 use super::command::{ConnectionKey, Millis};
+use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::ordered::OrderedSet;
 use super::waits::Chain;
 
@@ -47,8 +48,8 @@ impl FromStr for SessionId {
 pub(super) enum Owner {
     /// A connection, for as long as it lasts.
     Connection(ConnectionKey),
-    /// A named session, by its place.
-    Session(u32),
+    /// A named session, by its slot.
+    Session(SessionSlot),
 }
 
 /// A named session.
@@ -69,7 +70,7 @@ pub(super) struct Session {
     /// When the kernel will look whether it has ended. Not journaled.
     pub(super) check: Option<Millis>,
     /// Its requests that wait, by their numbers. Not journaled.
-    pub(super) waiting: HashMap<u64, u32>,
+    pub(super) waiting: HashMap<u64, WaitId>,
     /// All that it waits for. Not journaled.
     pub(super) waits: Chain,
 }
@@ -110,10 +111,10 @@ pub(super) struct Kept {
 /// A part of what an owner has.
 #[derive(Clone, Debug)]
 pub(super) struct Portion {
-    /// Holds: place of the object, and fence.
-    pub(super) holds: Vec<(u32, u64)>,
-    /// Messages that are out to it: place of the queue, and number.
-    pub(super) messages: Vec<(u32, u64)>,
+    /// Holds: object and fence.
+    pub(super) holds: Vec<(ObjectId, u64)>,
+    /// Messages that are out to it: queue and number.
+    pub(super) messages: Vec<(ObjectId, u64)>,
 }
 
 impl Portion {
@@ -122,7 +123,7 @@ impl Portion {
     }
 
     /// The messages by queue, each with their numbers.
-    pub(super) fn loans(&self) -> impl Iterator<Item = (u32, Vec<u64>)> {
+    pub(super) fn loans(&self) -> impl Iterator<Item = (ObjectId, Vec<u64>)> {
         let queues = self.messages.chunk_by(|(one, _), (other, _)| one == other);
         queues.map(|loans| (loans[0].0, loans.iter().map(|(_, number)| *number).collect()))
     }
@@ -131,10 +132,10 @@ impl Portion {
 /// What an owner has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Belongings {
-    /// Its holds: place of the object, and fence.
-    holds: OrderedSet<(u32, u64)>,
-    /// The messages that are out to it: place of the queue, and number.
-    messages: OrderedSet<(u32, u64)>,
+    /// Its holds: object and fence.
+    holds: OrderedSet<(ObjectId, u64)>,
+    /// The messages that are out to it: queue and number.
+    messages: OrderedSet<(ObjectId, u64)>,
 }
 
 impl Belongings {
@@ -146,12 +147,12 @@ impl Belongings {
     }
 
     /// The fences of its holds of one object, in their order.
-    pub(super) fn holds_of(&self, place: u32) -> impl Iterator<Item = u64> {
-        self.holds.range((place, 0)..=(place, u64::MAX)).map(|(_, fence)| fence)
+    pub(super) fn holds_of(&self, id: ObjectId) -> impl Iterator<Item = u64> {
+        self.holds.range((id, 0)..=(id, u64::MAX)).map(|(_, fence)| fence)
     }
 
     /// The messages that are out to it, by queue and number.
-    pub(super) fn messages(&self) -> Vec<(u32, u64)> {
+    pub(super) fn messages(&self) -> Vec<(ObjectId, u64)> {
         self.messages.iter().collect()
     }
 
@@ -163,7 +164,7 @@ impl Belongings {
     }
 
     /// The numbers of the messages of a queue that are out to it, up to this one.
-    pub(super) fn messages_of(&self, queue: u32, upto: u64) -> Vec<u64> {
+    pub(super) fn messages_of(&self, queue: ObjectId, upto: u64) -> Vec<u64> {
         self.messages.range((queue, 0)..=(queue, upto)).map(|(_, number)| number).collect()
     }
 
@@ -175,23 +176,23 @@ impl Belongings {
         self.len() == 0
     }
 
-    pub(super) fn add_hold(&mut self, place: u32, fence: u64) {
-        self.holds.insert((place, fence));
+    pub(super) fn add_hold(&mut self, id: ObjectId, fence: u64) {
+        self.holds.insert((id, fence));
     }
 
-    pub(super) fn remove_hold(&mut self, place: u32, fence: u64) {
-        self.holds.remove(&(place, fence));
+    pub(super) fn remove_hold(&mut self, id: ObjectId, fence: u64) {
+        self.holds.remove(&(id, fence));
     }
 
-    pub(super) fn add_message(&mut self, queue: u32, number: u64) {
+    pub(super) fn add_message(&mut self, queue: ObjectId, number: u64) {
         self.messages.insert((queue, number));
     }
 
-    pub(super) fn remove_message(&mut self, queue: u32, number: u64) {
+    pub(super) fn remove_message(&mut self, queue: ObjectId, number: u64) {
         self.messages.remove(&(queue, number));
     }
 
-    pub(super) fn has_message(&self, queue: u32, number: u64) -> bool {
+    pub(super) fn has_message(&self, queue: ObjectId, number: u64) -> bool {
         self.messages.contains(&(queue, number))
     }
 }

@@ -1,69 +1,73 @@
-//! Numbered places, of which the free ones are used again.
+//! Numbered slots, of which the free ones are used again.
+
+use std::marker::PhantomData;
 
 use super::codec::BadEvent;
+use super::ids::SlotId;
 
-/// More places than this are a mistake in the journal, not a need: a single event could ask for any number of them.
+/// More slots than this are a mistake in the journal, not a need: a single event could ask for any number of them.
 pub const MOST_PLACES: u32 = 1 << 22;
 
-/// More places than this are given back when the last of them is free.
-const KEPT_PLACES: usize = 1024;
+/// More slots than this are given back when the last of them is free.
+const KEPT_SLOTS: usize = 1024;
 
-/// Things in numbered places.
+/// Items in slots, by their ids.
 #[derive(Clone, Debug)]
-pub(super) struct Slots<T> {
+pub(super) struct Slots<Id, T> {
     slots: Vec<Slot<T>>,
-    /// Places that were free once, the last one last. Those that were occupied by number since then are skipped
+    /// Slots that were free once, the last one last. Those that were occupied by number since then are skipped
     /// when it is their turn: to look for one in the middle would make a recovery quadratic. The last one is free.
     free: Vec<u32>,
     count: usize,
+    id: PhantomData<Id>,
 }
 
 #[derive(Clone, Debug)]
 struct Slot<T> {
     item: Option<T>,
-    /// The place is in the list of free ones.
+    /// The slot is in the list of free ones.
     listed: bool,
 }
 
-impl<T> Default for Slots<T> {
+impl<Id, T> Default for Slots<Id, T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), count: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), count: 0, id: PhantomData }
     }
 }
 
-impl<T> Slots<T> {
+impl<Id: SlotId, T> Slots<Id, T> {
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// A place that is free.
-    pub(super) fn free(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+    /// A slot that is free.
+    pub(super) fn free(&self) -> Id {
+        Id::from_slot(self.free.last().copied().unwrap_or(self.slots.len() as u32))
     }
 
-    pub(super) fn get(&self, place: u32) -> Option<&T> {
-        self.slots.get(place as usize)?.item.as_ref()
+    pub(super) fn get(&self, id: Id) -> Option<&T> {
+        self.slots.get(id.slot() as usize)?.item.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
-        self.slots.get_mut(place as usize)?.item.as_mut()
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        self.slots.get_mut(id.slot() as usize)?.item.as_mut()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let places = self.slots.iter().enumerate();
-        places.filter_map(|(place, slot)| Some((place as u32, slot.item.as_ref()?)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(at, slot)| Some((Id::from_slot(at as u32), slot.item.as_ref()?)))
     }
 
-    /// Puts something in a free place, whichever.
-    pub(super) fn insert(&mut self, item: T) -> u32 {
-        let place = self.free();
-        self.fill(place, item);
-        place
+    /// Puts an item in a free slot, whichever.
+    pub(super) fn insert(&mut self, item: T) -> Id {
+        let id = self.free();
+        self.fill(id, item);
+        id
     }
 
-    /// Puts something in a place that is free, and not beyond the next new one.
-    fn fill(&mut self, place: u32, item: T) {
-        match self.slots.get_mut(place as usize) {
+    /// Puts an item in a slot that is free, and not beyond the next new one.
+    fn fill(&mut self, id: Id, item: T) {
+        match self.slots.get_mut(id.slot() as usize) {
             Some(slot) => slot.item = Some(item),
             None => self.slots.push(Slot { item: Some(item), listed: false }),
         }
@@ -77,30 +81,31 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts something in this place.
-    pub(super) fn occupy(&mut self, place: u32, item: T) -> Result<(), BadEvent> {
-        if place >= MOST_PLACES || self.get(place).is_some() {
-            return Err(BadEvent::new(format!("place {place} is not free")));
+    /// Puts an item in this slot.
+    pub(super) fn occupy(&mut self, id: Id, item: T) -> Result<(), BadEvent> {
+        let slot = id.slot();
+        if slot >= MOST_PLACES || self.get(id).is_some() {
+            return Err(BadEvent::new(format!("place {slot} is not free")));
         }
-        while self.slots.len() < place as usize {
+        while self.slots.len() < slot as usize {
             self.free.push(self.slots.len() as u32);
             self.slots.push(Slot { item: None, listed: true });
         }
-        self.fill(place, item);
+        self.fill(id, item);
         Ok(())
     }
 
-    /// Takes something out of its place.
-    pub(super) fn vacate(&mut self, place: u32) -> Option<T> {
-        let places = self.slots.len();
-        let slot = self.slots.get_mut(place as usize)?;
+    /// Takes an item out of its slot.
+    pub(super) fn vacate(&mut self, id: Id) -> Option<T> {
+        let slots = self.slots.len();
+        let slot = self.slots.get_mut(id.slot() as usize)?;
         let item = slot.item.take()?;
         self.count -= 1;
-        if self.count == 0 && places > KEPT_PLACES {
+        if self.count == 0 && slots > KEPT_SLOTS {
             // That was the last one: the memory goes back.
             *self = Self::default();
         } else if !std::mem::replace(&mut slot.listed, true) {
-            self.free.push(place);
+            self.free.push(id.slot());
         }
         Some(item)
     }
@@ -111,10 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_the_last_that_became_free_first() {
-        let mut slots = Slots::default();
-        let places: Vec<_> = ["a", "b", "c", "d"].map(|item| slots.insert(item)).into();
-        assert_eq!(places, [0, 1, 2, 3]);
+    fn slots_are_used_again_the_last_that_became_free_first() {
+        let mut slots = Slots::<u32, _>::default();
+        let ids: Vec<_> = ["a", "b", "c", "d"].map(|item| slots.insert(item)).into();
+        assert_eq!(ids, [0, 1, 2, 3]);
         assert_eq!(slots.vacate(1), Some("b"));
         assert_eq!(slots.vacate(1), None);
         assert_eq!(slots.vacate(2), Some("c"));
@@ -126,64 +131,64 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_the_last_leaves_free_ones() {
-        let mut slots = Slots::default();
+    fn a_slot_beyond_the_last_leaves_free_ones() {
+        let mut slots = Slots::<u32, _>::default();
         assert_eq!(slots.occupy(3, "d"), Ok(()));
         assert!(slots.occupy(3, "x").is_err());
         assert!(slots.occupy(MOST_PLACES, "x").is_err());
         assert_eq!(slots.len(), 1);
-        let mut places: Vec<_> = (0..4).map(|_| slots.insert("n")).collect();
-        places.sort_unstable();
-        assert_eq!(places, [0, 1, 2, 4]);
+        let mut ids: Vec<_> = (0..4).map(|_| slots.insert("n")).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 1, 2, 4]);
     }
 
-    /// Slots do what a map of places would do, whatever is occupied by number, and say a free place.
+    /// Slots do what a map of slots would do, whatever is occupied by number, and say a free slot.
     #[test]
     fn slots_are_a_map() {
-        let mut slots = Slots::default();
+        let mut slots = Slots::<u32, _>::default();
         let mut map = std::collections::BTreeMap::new();
         let mut random = 7_u64;
         for step in 0..20_000_u32 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let place = (random >> 33) as u32 % 300;
-            match (random >> 62, map.contains_key(&place)) {
+            let id = (random >> 33) as u32 % 300;
+            match (random >> 62, map.contains_key(&id)) {
                 (0, _) => assert_eq!(map.insert(slots.insert(step), step), None),
                 (1, there) => {
-                    assert_eq!(slots.occupy(place, step).is_ok(), !there);
-                    map.entry(place).or_insert(step);
+                    assert_eq!(slots.occupy(id, step).is_ok(), !there);
+                    map.entry(id).or_insert(step);
                 }
-                _ => assert_eq!(slots.vacate(place), map.remove(&place)),
+                _ => assert_eq!(slots.vacate(id), map.remove(&id)),
             }
             assert_eq!((slots.len(), slots.get(slots.free())), (map.len(), None));
             let most = slots.slots.len();
-            assert!(slots.free.len() <= most, "a place is listed twice");
+            assert!(slots.free.len() <= most, "a slot is listed twice");
         }
-        assert!(slots.iter().map(|(place, item)| (place, *item)).eq(map));
+        assert!(slots.iter().map(|(id, item)| (id, *item)).eq(map));
     }
 
     /// Backwards is the worst order for a list that is searched from its end.
     #[test]
-    fn places_that_are_occupied_by_number_are_not_searched_for() {
-        let mut slots = Slots::default();
-        for place in (0..1_000_000).rev() {
-            assert_eq!(slots.occupy(place, ()), Ok(()));
+    fn slots_that_are_occupied_by_number_are_not_searched_for() {
+        let mut slots = Slots::<u32, _>::default();
+        for id in (0..1_000_000).rev() {
+            assert_eq!(slots.occupy(id, ()), Ok(()));
         }
         assert_eq!((slots.len(), slots.free()), (1_000_000, 1_000_000));
-        for place in 0..1_000_000 {
-            assert_eq!(slots.vacate(place), Some(()));
+        for id in 0..1_000_000 {
+            assert_eq!(slots.vacate(id), Some(()));
         }
         assert_eq!(slots.len(), 0);
     }
 
     #[test]
     fn memory_goes_back_when_the_last_of_many_is_gone() {
-        let mut slots = Slots::default();
-        let many = KEPT_PLACES as u32 + 1;
+        let mut slots = Slots::<u32, _>::default();
+        let many = KEPT_SLOTS as u32 + 1;
         for _ in 0..many {
             slots.insert(());
         }
-        for place in 0..many {
-            assert_eq!(slots.vacate(place), Some(()));
+        for id in 0..many {
+            assert_eq!(slots.vacate(id), Some(()));
         }
         assert_eq!((slots.len(), slots.free(), slots.slots.capacity()), (0, 0, 0));
     }

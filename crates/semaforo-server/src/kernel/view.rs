@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::command::{ConnectionKey, Wish};
+use super::ids::ObjectId;
 use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
@@ -182,29 +183,29 @@ impl Kernel {
     /// How large the message is that would be taken next from a queue; 0 if there is none.
     #[must_use]
     pub fn first_message(&self, queue: &str) -> usize {
-        let place = self.state.find(Kind::Queue, queue);
-        let message = place.and_then(|place| self.state.queue(place)).and_then(Messages::first);
+        let id = self.state.find(Kind::Queue, queue);
+        let message = id.and_then(|id| self.state.queue(id)).and_then(Messages::first);
         message.map_or(0, |message| message.payload.len())
     }
 
     /// How many parties wait at a barrier whose answers will be kept; 0 if there is none.
     #[must_use]
     pub fn numbered_parties(&self, name: &str) -> usize {
-        let place = self.state.find(Kind::Barrier, name);
-        match place.and_then(|place| self.state.object(place)).map(|object| &object.body) {
+        let id = self.state.find(Kind::Barrier, name);
+        match id.and_then(|id| self.state.object(id)).map(|object| &object.body) {
             Some(Body::Barrier(barrier)) => barrier.numbered as usize,
             _ => 0,
         }
     }
 
-    pub(super) fn view(&self, place: u32) -> Option<ObjectView> {
-        let object = self.state.object(place)?;
+    pub(super) fn view(&self, id: ObjectId) -> Option<ObjectView> {
+        let object = self.state.object(id)?;
         let holders = object.holders.iter().take(MOST_SHOWN).filter_map(|fence| {
             let hold = self.state.hold(fence)?;
             Some(Holder { fence, wish: hold.wish, who: self.who(hold.owner) })
         });
-        let waiters = object.lines.iter().flat_map(Line::keys);
-        let waiters = waiters.filter_map(|key| Some(self.who(self.waits.get(key)?.owner)));
+        let waiters = object.lines.iter().flat_map(Line::ids);
+        let waiters = waiters.filter_map(|wait_id| Some(self.who(self.waits.get(wait_id)?.owner)));
         Some(ObjectView {
             kind: object.kind,
             name: object.name.clone(),
@@ -219,8 +220,8 @@ impl Kernel {
     fn who(&self, owner: Owner) -> Who {
         match owner {
             Owner::Connection(key) => Who::Connection(key),
-            Owner::Session(place) => {
-                Who::Session(self.state.session(place).map_or("".into(), |it| it.label.clone()))
+            Owner::Session(slot) => {
+                Who::Session(self.state.session(slot).map_or("".into(), |it| it.label.clone()))
             }
         }
     }
@@ -236,11 +237,11 @@ impl Kernel {
                 Some((other, name)) if kind == other && name >= prefix => Bound::Excluded(name),
                 _ => Bound::Included(prefix),
             };
-            for (name, place) in self.state.objects_from(kind, from) {
+            for (name, id) in self.state.objects_from(kind, from) {
                 if !name.starts_with(prefix) {
                     break;
                 }
-                let Some(entry) = self.entry(place) else { continue };
+                let Some(entry) = self.entry(id) else { continue };
                 bytes += entry.most_bytes();
                 if listing.entries.len() == limit || bytes > MAX_LIST_BYTES {
                     listing.has_more = true;
@@ -252,8 +253,8 @@ impl Kernel {
         listing
     }
 
-    fn entry(&self, place: u32) -> Option<Entry> {
-        let object = self.state.object(place)?;
+    fn entry(&self, id: ObjectId) -> Option<Entry> {
+        let object = self.state.object(id)?;
         let held = match &object.body {
             Body::Queue(messages) => messages.len(),
             Body::Gate(_) | Body::Barrier(_) => object.holders.len(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::command::{Charge, Millis, Origin, Retry};
 use super::gate::Entry;
+use super::ids::{ObjectId, WaitId};
 use super::ordered::OrderedSet;
 use super::session::Owner;
 use super::slots::Slots;
@@ -40,7 +41,7 @@ impl Ask {
 /// A request that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Wait {
-    pub(super) place: u32,
+    pub(super) object: ObjectId,
     pub(super) lane: u8,
     /// It is passed over: nobody is there to take a grant.
     pub(super) dormant: bool,
@@ -57,9 +58,9 @@ pub(super) struct Wait {
 
 impl Wait {
     /// One that is on no list yet, and whose answer goes nowhere.
-    pub(super) fn new(place: u32, lane: usize, ask: Ask, owner: Owner) -> Self {
+    pub(super) fn new(object: ObjectId, lane: usize, ask: Ask, owner: Owner) -> Self {
         Self {
-            place,
+            object,
             lane: lane as u8,
             dormant: false,
             ticket: 0,
@@ -94,13 +95,13 @@ impl Wait {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
-    previous: Option<u32>,
-    next: Option<u32>,
+    previous: Option<WaitId>,
+    next: Option<WaitId>,
 }
 
-/// Those who wait at an object, in the order in which they came, by their tickets and keys.
+/// Those who wait at an object, in the order in which they came, by their tickets and ids.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line(OrderedSet<(u64, u32)>);
+pub(super) struct Line(OrderedSet<(u64, WaitId)>);
 
 impl Line {
     pub(super) fn is_empty(&self) -> bool {
@@ -108,30 +109,30 @@ impl Line {
     }
 
     /// Who came first.
-    pub(super) fn head(&self) -> Option<u32> {
-        self.keys().next()
+    pub(super) fn head(&self) -> Option<WaitId> {
+        self.ids().next()
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(|(_, key)| key)
+    pub(super) fn ids(&self) -> impl Iterator<Item = WaitId> {
+        self.0.iter().map(|(_, id)| id)
     }
 
     /// Adds one in its place.
-    pub(super) fn join(&mut self, wait: &Wait, key: u32) {
-        self.0.insert((wait.ticket, key));
+    pub(super) fn join(&mut self, wait: &Wait, id: WaitId) {
+        self.0.insert((wait.ticket, id));
     }
 
     /// Takes one out, wherever it stands.
-    pub(super) fn leave(&mut self, wait: &Wait, key: u32) {
-        self.0.remove(&(wait.ticket, key));
+    pub(super) fn leave(&mut self, wait: &Wait, id: WaitId) {
+        self.0.remove(&(wait.ticket, id));
     }
 }
 
 /// A list through those who wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chain {
-    head: Option<u32>,
-    tail: Option<u32>,
+    head: Option<WaitId>,
+    tail: Option<WaitId>,
 }
 
 impl Chain {
@@ -139,7 +140,7 @@ impl Chain {
         self.head.is_none()
     }
 
-    pub(super) fn head(&self) -> Option<u32> {
+    pub(super) fn head(&self) -> Option<WaitId> {
         self.head
     }
 }
@@ -156,10 +157,10 @@ pub(super) enum List {
 /// All who wait.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    slots: Slots<Wait>,
+    slots: Slots<WaitId, Wait>,
     tickets: u64,
     /// When their time is up; of those whose time is up together, who came first is first.
-    deadlines: BTreeSet<(Millis, u64, u32)>,
+    deadlines: BTreeSet<(Millis, u64, WaitId)>,
 }
 
 impl Waits {
@@ -167,45 +168,45 @@ impl Waits {
         self.slots.len()
     }
 
-    pub(super) fn get(&self, key: u32) -> Option<&Wait> {
-        self.slots.get(key)
+    pub(super) fn get(&self, id: WaitId) -> Option<&Wait> {
+        self.slots.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Wait> {
-        self.slots.get_mut(key)
+    pub(super) fn get_mut(&mut self, id: WaitId) -> Option<&mut Wait> {
+        self.slots.get_mut(id)
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
-        self.slots.iter().map(|(key, _)| key)
+    pub(super) fn ids(&self) -> impl Iterator<Item = WaitId> {
+        self.slots.iter().map(|(id, _)| id)
     }
 
     /// Gives somebody a number, which is higher than those of all who came before.
-    pub(super) fn insert(&mut self, mut wait: Wait) -> u32 {
+    pub(super) fn insert(&mut self, mut wait: Wait) -> WaitId {
         self.tickets += 1;
         wait.ticket = self.tickets;
         self.slots.insert(wait)
     }
 
     /// Takes somebody out, who is on no list any more.
-    pub(super) fn remove(&mut self, key: u32) -> Option<Wait> {
-        self.set_deadline(key, None);
-        self.slots.vacate(key)
+    pub(super) fn remove(&mut self, id: WaitId) -> Option<Wait> {
+        self.set_deadline(id, None);
+        self.slots.vacate(id)
     }
 
-    pub(super) fn set_deadline(&mut self, key: u32, deadline: Option<Millis>) {
-        let Some(wait) = self.slots.get_mut(key) else { return };
+    pub(super) fn set_deadline(&mut self, id: WaitId, deadline: Option<Millis>) {
+        let Some(wait) = self.slots.get_mut(id) else { return };
         if let Some(old) = wait.deadline.take() {
-            self.deadlines.remove(&(old, wait.ticket, key));
+            self.deadlines.remove(&(old, wait.ticket, id));
         }
         wait.deadline = deadline;
         if let Some(new) = deadline {
-            self.deadlines.insert((new, wait.ticket, key));
+            self.deadlines.insert((new, wait.ticket, id));
         }
     }
 
     /// The one whose time is up first, and when.
-    pub(super) fn next_deadline(&self) -> Option<(Millis, u32)> {
-        self.deadlines.first().map(|(deadline, _, key)| (*deadline, *key))
+    pub(super) fn next_deadline(&self) -> Option<(Millis, WaitId)> {
+        self.deadlines.first().map(|(deadline, _, id)| (*deadline, *id))
     }
 
     /// The ticket of the request that came last.
@@ -213,39 +214,39 @@ impl Waits {
         self.tickets
     }
 
-    pub(super) fn next(&self, key: u32, list: List) -> Option<u32> {
-        self.get(key)?.links[list as usize].next
+    pub(super) fn next(&self, id: WaitId, list: List) -> Option<WaitId> {
+        self.get(id)?.links[list as usize].next
     }
 
     /// When somebody came, among all.
-    pub(super) fn ticket(&self, key: u32) -> Option<u64> {
-        self.get(key).map(|wait| wait.ticket)
+    pub(super) fn ticket(&self, id: WaitId) -> Option<u64> {
+        self.get(id).map(|wait| wait.ticket)
     }
 
-    /// The first keys on a list that begins there.
-    pub(super) fn first_of(&self, head: Option<u32>, list: List, most: usize) -> Vec<u32> {
-        std::iter::successors(head, |key| self.next(*key, list)).take(most).collect()
+    /// The first on a list that begins there.
+    pub(super) fn first_of(&self, head: Option<WaitId>, list: List, most: usize) -> Vec<WaitId> {
+        std::iter::successors(head, |id| self.next(*id, list)).take(most).collect()
     }
 
-    fn links(&mut self, key: u32, list: List) -> Option<&mut Links> {
-        self.slots.get_mut(key).map(|wait| &mut wait.links[list as usize])
+    fn links(&mut self, id: WaitId, list: List) -> Option<&mut Links> {
+        self.slots.get_mut(id).map(|wait| &mut wait.links[list as usize])
     }
 
     /// Adds one at the end.
-    pub(super) fn push(&mut self, chain: &mut Chain, list: List, key: u32) {
-        let previous = chain.tail.replace(key);
-        if let Some(links) = self.links(key, list) {
+    pub(super) fn push(&mut self, chain: &mut Chain, list: List, id: WaitId) {
+        let previous = chain.tail.replace(id);
+        if let Some(links) = self.links(id, list) {
             *links = Links { previous, next: None };
         }
         match previous.and_then(|other| self.links(other, list)) {
-            Some(links) => links.next = Some(key),
-            None => chain.head = Some(key),
+            Some(links) => links.next = Some(id),
+            None => chain.head = Some(id),
         }
     }
 
     /// Takes one off, wherever it stands.
-    pub(super) fn unlink(&mut self, chain: &mut Chain, list: List, key: u32) {
-        let Some(links) = self.links(key, list) else { return };
+    pub(super) fn unlink(&mut self, chain: &mut Chain, list: List, id: WaitId) {
+        let Some(links) = self.links(id, list) else { return };
         let Links { previous, next } = std::mem::take(links);
         match previous.and_then(|other| self.links(other, list)) {
             Some(links) => links.next = next,
@@ -267,11 +268,11 @@ mod tests {
 
     fn wait() -> Wait {
         let owner = Owner::Connection(ConnectionKey(1));
-        Wait::new(0, 0, Ask::Enter(Entry::Pass), owner)
+        Wait::new(ObjectId::created(0), 0, Ask::Enter(Entry::Pass), owner)
     }
 
-    fn backwards(waits: &Waits, chain: Chain, list: List) -> Vec<u32> {
-        let previous = |key: &u32| waits.get(*key)?.links[list as usize].previous;
+    fn backwards(waits: &Waits, chain: Chain, list: List) -> Vec<WaitId> {
+        let previous = |id: &WaitId| waits.get(*id)?.links[list as usize].previous;
         let mut all: Vec<_> = std::iter::successors(chain.tail, previous).collect();
         all.reverse();
         all
@@ -289,36 +290,36 @@ mod tests {
             for (step, index) in steps {
                 match step {
                     0 => {
-                        let key = waits.insert(wait());
-                        line.join(&waits.get(key).cloned().unwrap(), key);
-                        waits.push(&mut some, List::Connection, key);
-                        waits.push(&mut other, List::Session, key);
-                        there.push(key);
-                        all.push(key);
+                        let id = waits.insert(wait());
+                        line.join(&waits.get(id).cloned().unwrap(), id);
+                        waits.push(&mut some, List::Connection, id);
+                        waits.push(&mut other, List::Session, id);
+                        there.push(id);
+                        all.push(id);
                     }
                     1 if !there.is_empty() => {
-                        let key = there.remove(index.index(there.len()));
-                        line.leave(waits.get(key).unwrap(), key);
-                        away.push(key);
+                        let id = there.remove(index.index(there.len()));
+                        line.leave(waits.get(id).unwrap(), id);
+                        away.push(id);
                     }
                     2 if !away.is_empty() => {
-                        let key = away.remove(index.index(away.len()));
-                        let ticket = |key: &u32| waits.ticket(*key);
-                        let place = there.partition_point(|other| ticket(other) < ticket(&key));
-                        line.join(waits.get(key).unwrap(), key);
-                        there.insert(place, key);
+                        let id = away.remove(index.index(away.len()));
+                        let ticket = |id: &WaitId| waits.ticket(*id);
+                        let place = there.partition_point(|other| ticket(other) < ticket(&id));
+                        line.join(waits.get(id).unwrap(), id);
+                        there.insert(place, id);
                     }
                     3 if !there.is_empty() => {
-                        let key = there.remove(index.index(there.len()));
-                        line.leave(waits.get(key).unwrap(), key);
-                        waits.unlink(&mut some, List::Connection, key);
-                        waits.unlink(&mut other, List::Session, key);
-                        all.retain(|other| *other != key);
-                        prop_assert!(waits.remove(key).is_some());
+                        let id = there.remove(index.index(there.len()));
+                        line.leave(waits.get(id).unwrap(), id);
+                        waits.unlink(&mut some, List::Connection, id);
+                        waits.unlink(&mut other, List::Session, id);
+                        all.retain(|other| *other != id);
+                        prop_assert!(waits.remove(id).is_some());
                     }
                     _ => {}
                 }
-                prop_assert!(line.keys().eq(there.iter().copied()));
+                prop_assert!(line.ids().eq(there.iter().copied()));
                 prop_assert_eq!(line.head(), there.first().copied());
                 for (chain, list) in [(some, List::Connection), (other, List::Session)] {
                     prop_assert_eq!(&waits.first_of(chain.head(), list, usize::MAX), &all);
@@ -332,18 +333,18 @@ mod tests {
     #[test]
     fn of_those_whose_time_is_up_together_who_came_first_is_first() {
         let mut waits = Waits::default();
-        let keys = [0; 3].map(|_| waits.insert(wait()));
-        waits.remove(keys[0]);
+        let ids = [0; 3].map(|_| waits.insert(wait()));
+        waits.remove(ids[0]);
         let last = waits.insert(wait());
-        assert_eq!(last, keys[0], "the place is used again");
-        for key in [last, keys[1], keys[2]] {
-            waits.set_deadline(key, Some(10));
+        assert_eq!(last, ids[0], "the id is used again");
+        for id in [last, ids[1], ids[2]] {
+            waits.set_deadline(id, Some(10));
         }
-        waits.set_deadline(keys[1], Some(20));
-        assert_eq!(waits.next_deadline(), Some((10, keys[2])));
-        waits.set_deadline(keys[2], None);
+        waits.set_deadline(ids[1], Some(20));
+        assert_eq!(waits.next_deadline(), Some((10, ids[2])));
+        waits.set_deadline(ids[2], None);
         assert_eq!(waits.next_deadline(), Some((10, last)));
         waits.remove(last);
-        assert_eq!(waits.next_deadline(), Some((20, keys[1])));
+        assert_eq!(waits.next_deadline(), Some((20, ids[1])));
     }
 }

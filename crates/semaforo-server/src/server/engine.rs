@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::journal::{Journal, Notice, Position};
 use crate::kernel::{
     Answer, Charge, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output,
-    Parcel, Reply, SessionId, Status, Verb, WaitKey,
+    Parcel, Reply, SessionId, Status, Verb, WaitId,
 };
 
 use super::clock::Clock;
@@ -194,9 +194,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn cancel(&mut self, key: WaitKey, origin: Origin) -> bool {
+    pub(super) fn cancel(&mut self, wait: WaitId, origin: Origin) -> bool {
         self.prepare();
-        self.kernel.cancel(self.now, key, origin, &mut self.out)
+        self.kernel.cancel(self.now, wait, origin, &mut self.out)
     }
 
     pub(super) fn disconnected(&mut self, key: ConnectionKey) {

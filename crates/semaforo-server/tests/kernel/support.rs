@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use semaforo_server::kernel::{
     ANSWER, Answer, Charge, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits,
     Millis, ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId, Settings,
-    State, Verb, View, WaitKey, Wish,
+    State, Verb, View, WaitId, Wish,
 };
 
 /// Who asks, and how.
@@ -84,7 +84,7 @@ pub(crate) struct World {
     pub(crate) given_up: Vec<u64>,
     /// How much the last step added: bytes of events, and of messages handed over.
     pub(crate) added: usize,
-    keys: BTreeMap<Request, (WaitKey, Origin)>,
+    keys: BTreeMap<Request, (WaitId, Origin)>,
     fold: State,
     tickets: u64,
     /// What messages are charged to from now on.

@@ -20,6 +20,14 @@ fn small() -> impl Strategy<Value = u32> {
     prop_oneof![40 => 0..4_u32, 1 => prop::sample::select(large.to_vec())]
 }
 
+fn object() -> impl Strategy<Value = ObjectId> {
+    small().prop_map(ObjectId)
+}
+
+fn session() -> impl Strategy<Value = SessionSlot> {
+    small().prop_map(SessionSlot)
+}
+
 fn name() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&NAMES[..])
 }
@@ -61,26 +69,26 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
     let kind = prop::sample::select(&Kind::ALL[..]);
     let priority = prop_oneof![4 => 0..2_i32, 1 => any::<i32>()];
-    let put = (small(), number(), priority.clone(), number(), small(), payload());
+    let put = (object(), number(), priority.clone(), number(), small(), payload());
     let delayed = priority.clone();
     let due = prop::option::of(1..u64::MAX);
     prop_oneof![
         number().prop_map(|below| Event::FencesReserved { below }),
-        (small(), name(), any_settings(), number()).prop_map(|(place, name, settings, next)| {
-            Event::Created { place, name, settings, next }
+        (object(), name(), any_settings(), number()).prop_map(|(object, name, settings, next)| {
+            Event::Created { object, name, settings, next }
         }),
-        small().prop_map(|place| Event::Deleted { place }),
-        (small(), any::<u128>(), number(), name()).prop_map(|(place, id, ttl, label)| {
-            Event::SessionOpened { place, id: id % 4, ttl, label }
-        }),
-        small().prop_map(|place| Event::SessionEnded { place }),
-        small().prop_map(|place| Event::SessionLeaves { place }),
-        (small(), small(), number()).prop_map(|(session, queue, upto)| Event::LoansEnded {
+        object().prop_map(|object| Event::Deleted { object }),
+        (session(), (0..4_u128).prop_map(SessionId), number(), name()).prop_map(
+            |(session, id, ttl, label)| { Event::SessionOpened { session, id, ttl, label } }
+        ),
+        session().prop_map(|session| Event::SessionEnded { session }),
+        session().prop_map(|session| Event::SessionLeaves { session }),
+        (session(), object(), number()).prop_map(|(session, queue, upto)| Event::LoansEnded {
             session,
             queue,
             upto
         }),
-        (small(), number(), kind, name(), any_wish()).prop_map(
+        (session(), number(), kind, name(), any_wish()).prop_map(
             |(session, fence, kind, name, wish)| Event::Granted {
                 session,
                 fence,
@@ -90,49 +98,49 @@ pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
             }
         ),
         (number(), small()).prop_map(|(fence, permits)| Event::Released { fence, permits }),
-        (small(), small()).prop_map(|(place, permits)| Event::Resized { place, permits }),
+        (object(), small()).prop_map(|(object, permits)| Event::Resized { object, permits }),
         (number(), number(), any_wish()).prop_map(|(fence, into, wish)| Event::Converted {
             fence,
             into,
             wish
         }),
-        (small(), number()).prop_map(|(place, count)| Event::Counted { place, count }),
+        (object(), number()).prop_map(|(object, count)| Event::Counted { object, count }),
         (name(), small(), number()).prop_map(|(name, parties, generation)| {
             Event::BarrierOpened { name, parties, generation }
         }),
         name().prop_map(|name| Event::BarrierTripped { name }),
         name().prop_map(|name| Event::BarrierBroken { name }),
-        put.prop_map(|(place, number, priority, due, deliveries, payload)| Event::Put {
-            place,
+        put.prop_map(|(queue, number, priority, due, deliveries, payload)| Event::Put {
+            queue,
             number,
             priority,
             due,
             deliveries,
             payload
         }),
-        (small(), number(), priority, prop::option::of(small()))
-            .prop_map(|(place, number, priority, by)| Event::Taken { place, number, priority, by }),
-        (small(), number(), due).prop_map(|(place, number, due)| Event::Returned {
-            place,
+        (object(), number(), priority, prop::option::of(session()))
+            .prop_map(|(queue, number, priority, by)| Event::Taken { queue, number, priority, by }),
+        (object(), number(), due).prop_map(|(queue, number, due)| Event::Returned {
+            queue,
             number,
             due
         }),
-        (small(), number()).prop_map(|(place, number)| Event::Acknowledged { place, number }),
-        (small(), number(), delayed, number(), small()).prop_map(
-            |(place, number, priority, due, deliveries)| Event::Delayed {
-                place,
+        (object(), number()).prop_map(|(queue, number)| Event::Acknowledged { queue, number }),
+        (object(), number(), delayed, number(), small()).prop_map(
+            |(queue, number, priority, due, deliveries)| Event::Delayed {
+                queue,
                 number,
                 priority,
                 due,
                 deliveries
             }
         ),
-        (small(), number()).prop_map(|(place, below)| Event::NumbersUsed { place, below }),
+        (object(), number()).prop_map(|(queue, below)| Event::NumbersUsed { queue, below }),
         number().prop_map(|below| Event::NumbersRetired { below }),
-        (small(), number(), any::<u64>(), any_answer()).prop_map(
+        (session(), number(), any::<u64>(), any_answer()).prop_map(
             |(session, seq, digest, answer)| Event::OutcomeKept { session, seq, digest, answer }
         ),
-        (small(), number())
+        (session(), number())
             .prop_map(|(session, upto)| Event::OutcomesAcknowledged { session, upto }),
     ]
 }
@@ -174,46 +182,47 @@ proptest! {
 fn the_bytes_of_events_do_not_change() {
     let answer = Answer::done().with(Header::Message, 300).with(Header::Deliveries, 2);
     let content = crate::kernel::Content::Message(b"m"[..].into());
-    let (place, number, priority) = (1, 300, -2);
+    let (object, queue, session) = (ObjectId(1), ObjectId(1), SessionSlot(1));
+    let (number, priority) = (300, -2);
     let all = [
         Event::FencesReserved { below: 300 },
-        Event::Created { place, name: "q", settings: Settings::Queue { capacity: 5 }, next: 7 },
-        Event::Created { place, name: "s", settings: Settings::Semaphore { permits: 4 }, next: 0 },
-        Event::Created { place, name: "l", settings: Settings::Latch { count: 4 }, next: 0 },
+        Event::Created { object, name: "q", settings: Settings::Queue { capacity: 5 }, next: 7 },
+        Event::Created { object, name: "s", settings: Settings::Semaphore { permits: 4 }, next: 0 },
+        Event::Created { object, name: "l", settings: Settings::Latch { count: 4 }, next: 0 },
         Event::Created {
-            place,
+            object,
             name: "e",
             settings: Settings::Event { auto: true, set: false },
             next: 0,
         },
-        Event::Deleted { place },
-        Event::SessionOpened { place, id: 0x1234, ttl: 9, label: "l" },
-        Event::SessionEnded { place },
-        Event::Granted { session: 1, fence: 300, kind: Kind::Lock, name: "l", wish: Wish::Write },
+        Event::Deleted { object },
+        Event::SessionOpened { session, id: SessionId(0x1234), ttl: 9, label: "l" },
+        Event::SessionEnded { session },
+        Event::Granted { session, fence: 300, kind: Kind::Lock, name: "l", wish: Wish::Write },
         Event::Released { fence: 300, permits: 2 },
         Event::Converted { fence: 300, into: 301, wish: Wish::Permits(3) },
-        Event::Counted { place, count: 300 },
+        Event::Counted { object, count: 300 },
         Event::BarrierOpened { name: "b", parties: 2, generation: 300 },
         Event::BarrierTripped { name: "b" },
         Event::BarrierBroken { name: "b" },
-        Event::Put { place, number, priority, due: 9, deliveries: 1, payload: b"m" },
-        Event::Taken { place, number, priority, by: None },
-        Event::Taken { place, number, priority, by: Some(4) },
-        Event::Returned { place, number, due: Some(9) },
-        Event::Returned { place, number, due: None },
-        Event::Acknowledged { place, number },
-        Event::OutcomeKept { session: 1, seq: 2, digest: 3, answer: answer.containing(content) },
-        Event::OutcomesAcknowledged { session: 1, upto: 300 },
-        Event::Delayed { place, number, priority, due: 9, deliveries: 1 },
-        Event::NumbersUsed { place, below: 300 },
+        Event::Put { queue, number, priority, due: 9, deliveries: 1, payload: b"m" },
+        Event::Taken { queue, number, priority, by: None },
+        Event::Taken { queue, number, priority, by: Some(SessionSlot(4)) },
+        Event::Returned { queue, number, due: Some(9) },
+        Event::Returned { queue, number, due: None },
+        Event::Acknowledged { queue, number },
+        Event::OutcomeKept { session, seq: 2, digest: 3, answer: answer.containing(content) },
+        Event::OutcomesAcknowledged { session, upto: 300 },
+        Event::Delayed { queue, number, priority, due: 9, deliveries: 1 },
+        Event::NumbersUsed { queue, below: 300 },
         Event::NumbersRetired { below: 300 },
         Event::Created {
-            place,
+            object,
             name: "o",
             settings: Settings::OpenSemaphore { permits: 4, initial: 0 },
             next: 0,
         },
-        Event::Resized { place, permits: 300 },
+        Event::Resized { object, permits: 300 },
     ];
     let mut text = String::new();
     for event in &all {

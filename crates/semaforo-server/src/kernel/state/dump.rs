@@ -23,22 +23,22 @@ impl State {
         if self.retired_numbers > 0 {
             emit(Event::NumbersRetired { below: self.retired_numbers })?;
         }
-        for (place, session) in self.sessions() {
-            let (id, ttl) = (session.id.0, session.ttl);
-            emit(Event::SessionOpened { place, id, ttl, label: &session.label })?;
+        for (slot, session) in self.sessions() {
+            let (id, ttl) = (session.id, session.ttl);
+            emit(Event::SessionOpened { session: slot, id, ttl, label: &session.label })?;
             if session.acked > 0 {
-                emit(Event::OutcomesAcknowledged { session: place, upto: session.acked })?;
+                emit(Event::OutcomesAcknowledged { session: slot, upto: session.acked })?;
             }
             for (seq, Kept { digest, answer }) in &session.kept {
                 let (seq, digest, answer) = (*seq, *digest, answer.clone());
-                emit(Event::OutcomeKept { session: place, seq, digest, answer })?;
+                emit(Event::OutcomeKept { session: slot, seq, digest, answer })?;
             }
             if session.is_leaving {
-                emit(Event::SessionLeaves { place })?;
+                emit(Event::SessionLeaves { session: slot })?;
             }
         }
         let (mut barriers, mut smaller) = (Vec::new(), Vec::new());
-        for (place, object) in self.objects().filter(|(_, object)| !object.is_retired) {
+        for (id, object) in self.objects().filter(|(_, object)| !object.is_retired) {
             match &object.body {
                 Body::Gate(gate) => {
                     let Some((mut settings, count)) = gate.settings() else { continue };
@@ -48,22 +48,22 @@ impl State {
                         // It is smaller than what is held, and becomes so when that was granted.
                         let most = self.held_by_sessions(object).max(*permits);
                         let now = std::mem::replace(permits, most);
-                        smaller.extend((most > now).then_some((place, now)));
+                        smaller.extend((most > now).then_some((id, now)));
                     }
-                    emit(Event::Created { place, name: &object.name, settings, next: 0 })?;
+                    emit(Event::Created { object: id, name: &object.name, settings, next: 0 })?;
                     if let Some(count) = count {
-                        emit(Event::Counted { place, count })?;
+                        emit(Event::Counted { object: id, count })?;
                     }
                 }
                 Body::Barrier(barrier) => barriers.push((&object.name, barrier)),
                 Body::Queue(messages) => {
                     let settings = Settings::Queue { capacity: messages.capacity };
                     let next = messages.next;
-                    emit(Event::Created { place, name: &object.name, settings, next })?;
+                    emit(Event::Created { object: id, name: &object.name, settings, next })?;
                     for (message, session) in messages.journaled() {
                         let taken = u32::from(session.is_some());
                         emit(Event::Put {
-                            place,
+                            queue: id,
                             number: message.number,
                             priority: message.priority,
                             due: message.due,
@@ -72,7 +72,7 @@ impl State {
                         })?;
                         if let Some(session) = session {
                             let (number, priority) = (message.number, message.priority);
-                            emit(Event::Taken { place, number, priority, by: Some(session) })?;
+                            emit(Event::Taken { queue: id, number, priority, by: Some(session) })?;
                         }
                     }
                 }
@@ -89,14 +89,14 @@ impl State {
         for (session, Session { belongings, .. }) in self.sessions() {
             for fence in belongings.holds() {
                 let Some(hold) = self.holds.get(&fence) else { continue };
-                let object = self.object(hold.place).filter(|object| !object.is_retired);
+                let object = self.object(hold.object).filter(|object| !object.is_retired);
                 let Some(object) = object else { continue };
                 let (kind, name, wish) = (object.kind, &*object.name, hold.wish);
                 emit(Event::Granted { session, fence, kind, name, wish })?;
             }
         }
-        for (place, permits) in smaller {
-            emit(Event::Resized { place, permits })?;
+        for (id, permits) in smaller {
+            emit(Event::Resized { object: id, permits })?;
         }
         Ok(())
     }

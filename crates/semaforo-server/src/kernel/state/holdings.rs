@@ -3,6 +3,7 @@
 use super::super::codec::BadEvent;
 use super::super::command::Wish;
 use super::super::gate::Give;
+use super::super::ids::ObjectId;
 use super::super::session::{Belongings, Owner};
 use super::{Hold, State, no_message};
 
@@ -21,7 +22,7 @@ impl State {
         &mut self,
         owner: Owner,
         fence: u64,
-        place: u32,
+        id: ObjectId,
         wish: Wish,
     ) -> Result<(), BadEvent> {
         if let Owner::Session(session) = owner {
@@ -30,12 +31,12 @@ impl State {
         if self.holds.contains_key(&fence) {
             return Err(BadEvent::new(format!("fence {fence} was given out already")));
         }
-        self.gate_mut(place)?.hold(wish)?;
-        if let Some(object) = self.object_mut(place) {
+        self.gate_mut(id)?.hold(wish)?;
+        if let Some(object) = self.object_mut(id) {
             object.holders.insert(fence);
         }
-        self.holds.insert(fence, Hold { place, owner, wish });
-        self.belongings_mut(owner)?.add_hold(place, fence);
+        self.holds.insert(fence, Hold { object: id, owner, wish });
+        self.belongings_mut(owner)?.add_hold(id, fence);
         Ok(())
     }
 
@@ -47,7 +48,7 @@ impl State {
     ) -> Result<Give, BadEvent> {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
         let hold = self.holds.get_mut(&fence).ok_or_else(no_hold)?;
-        let Hold { place, owner, wish } = *hold;
+        let Hold { object: id, owner, wish } = *hold;
         if let Wish::Permits(held) = wish
             && permits > held
         {
@@ -59,26 +60,26 @@ impl State {
         {
             hold.wish = Wish::Permits(held - permits);
             let give = Give::Permits(permits);
-            self.gate_mut(place)?.give(give)?;
+            self.gate_mut(id)?.give(give)?;
             return Ok(give);
         }
         self.holds.remove(&fence);
         match owner {
             Owner::Connection(key) => {
                 if let Some(connection) = self.connections.get_mut(&key) {
-                    connection.belongings.remove_hold(place, fence);
+                    connection.belongings.remove_hold(id, fence);
                 }
             }
             Owner::Session(session) => {
-                self.session_at(session)?.belongings.remove_hold(place, fence);
+                self.session_at(session)?.belongings.remove_hold(id, fence);
             }
         }
-        if let Some(object) = self.object_mut(place) {
+        if let Some(object) = self.object_mut(id) {
             object.holders.remove(&fence);
         }
         let give = Give::back(wish);
-        self.gate_mut(place)?.give(give)?;
-        self.vanish(place);
+        self.gate_mut(id)?.give(give)?;
+        self.vanish(id);
         Ok(give)
     }
 
@@ -90,29 +91,30 @@ impl State {
         wish: Wish,
     ) -> Result<(), BadEvent> {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
-        let Hold { place, owner, wish: before } = self.holds.remove(&fence).ok_or_else(no_hold)?;
+        let Hold { object: id, owner, wish: before } =
+            self.holds.remove(&fence).ok_or_else(no_hold)?;
         let give = match (before, wish) {
             (Wish::Write, Wish::Read) => Give::Downgrade,
             (Wish::Read, Wish::Write) => Give::Upgrade,
             _ => return Err(BadEvent::new(format!("{before:?} became {wish:?}"))),
         };
-        if self.holds.insert(into, Hold { place, owner, wish }).is_some() {
+        if self.holds.insert(into, Hold { object: id, owner, wish }).is_some() {
             return Err(BadEvent::new(format!("fence {into} was given out already")));
         }
         let belongings = self.belongings_mut(owner)?;
-        belongings.remove_hold(place, fence);
-        belongings.add_hold(place, into);
-        if let Some(object) = self.object_mut(place) {
+        belongings.remove_hold(id, fence);
+        belongings.add_hold(id, into);
+        if let Some(object) = self.object_mut(id) {
             object.holders.remove(&fence);
             object.holders.insert(into);
         }
-        self.gate_mut(place)?.give(give)
+        self.gate_mut(id)?.give(give)
     }
 
     /// Gives a message to somebody until it is acknowledged.
     pub(in crate::kernel) fn lend(
         &mut self,
-        place: u32,
+        queue: ObjectId,
         number: u64,
         priority: i32,
         owner: Owner,
@@ -120,18 +122,22 @@ impl State {
         if let Owner::Session(session) = owner {
             self.session_at(session)?;
         }
-        let lent = self.queue_mut(place)?.lend(number, priority, owner).is_some();
+        let lent = self.queue_mut(queue)?.lend(number, priority, owner).is_some();
         if !lent {
             return Err(no_message(number));
         }
-        self.belongings_mut(owner)?.add_message(place, number);
+        self.belongings_mut(owner)?.add_message(queue, number);
         Ok(())
     }
 
     /// Takes a message off its borrower's list.
-    pub(in crate::kernel) fn take_loan(&mut self, place: u32, number: u64) -> Result<(), BadEvent> {
-        let owner = self.queue_mut(place)?.borrower(number).ok_or_else(|| no_message(number))?;
-        self.belongings_mut(owner)?.remove_message(place, number);
+    pub(in crate::kernel) fn take_loan(
+        &mut self,
+        queue: ObjectId,
+        number: u64,
+    ) -> Result<(), BadEvent> {
+        let owner = self.queue_mut(queue)?.borrower(number).ok_or_else(|| no_message(number))?;
+        self.belongings_mut(owner)?.remove_message(queue, number);
         Ok(())
     }
 
@@ -168,7 +174,7 @@ impl State {
     pub(super) fn end_loans(
         &mut self,
         owner: Owner,
-        queue: u32,
+        queue: ObjectId,
         numbers: &[u64],
     ) -> Result<(), BadEvent> {
         for number in numbers {
@@ -179,21 +185,21 @@ impl State {
     }
 
     /// Ends a hold of an object that is gone. Whether there was one.
-    pub(in crate::kernel) fn drop_hold(&mut self, place: u32) -> bool {
-        let Some(object) = self.object_mut(place) else { return false };
+    pub(in crate::kernel) fn drop_hold(&mut self, id: ObjectId) -> bool {
+        let Some(object) = self.object_mut(id) else { return false };
         let Some(fence) = object.holders.iter().next() else { return false };
         object.holders.remove(&fence);
         if let Some(hold) = self.holds.remove(&fence) {
-            self.disown(hold.owner, |belongings| belongings.remove_hold(place, fence));
+            self.disown(hold.owner, |belongings| belongings.remove_hold(id, fence));
         }
         true
     }
 
     /// Drops a message of a queue that is gone. How many bytes it had, if there was one.
-    pub(in crate::kernel) fn drop_message(&mut self, place: u32) -> Option<u64> {
-        let (message, borrower) = self.queue_mut(place).ok()?.drop_any()?;
+    pub(in crate::kernel) fn drop_message(&mut self, queue: ObjectId) -> Option<u64> {
+        let (message, borrower) = self.queue_mut(queue).ok()?.drop_any()?;
         if let Some(owner) = borrower {
-            self.disown(owner, |belongings| belongings.remove_message(place, message.number));
+            self.disown(owner, |belongings| belongings.remove_message(queue, message.number));
         }
         Some(message.payload.len() as u64)
     }
@@ -201,8 +207,8 @@ impl State {
     /// Takes something off the list of what an owner has, if there is such an owner.
     fn disown(&mut self, owner: Owner, take: impl FnOnce(&mut Belongings)) {
         match owner {
-            Owner::Session(place) => {
-                if let Some(session) = self.session_mut(place) {
+            Owner::Session(slot) => {
+                if let Some(session) = self.session_mut(slot) {
                     take(&mut session.belongings);
                 }
             }
@@ -218,14 +224,14 @@ impl State {
     pub(in crate::kernel) fn belongings(&self, owner: Owner) -> Option<&Belongings> {
         match owner {
             Owner::Connection(key) => self.connections.get(&key).map(|other| &other.belongings),
-            Owner::Session(place) => self.session(place).map(|session| &session.belongings),
+            Owner::Session(slot) => self.session(slot).map(|session| &session.belongings),
         }
     }
 
     pub(super) fn belongings_mut(&mut self, owner: Owner) -> Result<&mut Belongings, BadEvent> {
         Ok(match owner {
             Owner::Connection(key) => &mut self.connections.entry(key).or_default().belongings,
-            Owner::Session(place) => &mut self.session_at(place)?.belongings,
+            Owner::Session(slot) => &mut self.session_at(slot)?.belongings,
         })
     }
 }

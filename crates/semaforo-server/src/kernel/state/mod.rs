@@ -5,6 +5,7 @@
 
 mod dump;
 mod holdings;
+mod objects;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,22 +20,21 @@ use super::codec::{BadEvent, Reader};
 use super::command::{Charge, ConnectionKey, Settings, Wish};
 use super::event::Event;
 use super::gate::{Gate, Give};
+use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
 use super::waits::{Chain, Line, Wait};
-
-/// The bit of a place that says that the object exists by being used.
-const BY_USE: u32 = 1 << 31;
+use objects::Objects;
 
 /// A named object.
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) kind: Kind,
     pub(super) name: Arc<str>,
-    /// Tells apart objects that had the same place one after the other. Not journaled.
+    /// Tells apart objects that had the same id one after the other. Not journaled.
     pub(super) incarnation: u64,
     pub(super) body: Body,
     /// It is gone: it has no name, and nothing is let happen here. What hangs on it is taken apart. Not journaled.
@@ -53,7 +53,7 @@ pub(super) struct Object {
 
 impl Object {
     /// One of the requests that wait.
-    pub(super) fn any_wait(&self) -> Option<u32> {
+    pub(super) fn any_wait(&self) -> Option<WaitId> {
         let [first, second] = &self.lines;
         first.head().or(second.head()).or(self.aside.head())
     }
@@ -62,7 +62,7 @@ impl Object {
 /// An object at which requests could be let through, but there was no room for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Postponed {
-    /// Its place among all that are postponed.
+    /// Its turn among all that are postponed.
     pub(super) turn: u64,
     /// What was given back there.
     pub(super) given: Option<Give>,
@@ -102,7 +102,7 @@ impl Barrier {
 /// Something that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
-    pub(super) place: u32,
+    pub(super) object: ObjectId,
     pub(super) owner: Owner,
     pub(super) wish: Wish,
 }
@@ -119,7 +119,7 @@ pub(super) struct Connection {
     /// It waits for nothing any more.
     pub(super) end: Option<End>,
     /// The first of its waits that is still to be told that it is passed over, or not any more.
-    pub(super) rest: Option<u32>,
+    pub(super) rest: Option<WaitId>,
 }
 
 /// How a connection has ended.
@@ -133,15 +133,12 @@ pub(super) enum End {
 /// What there is.
 #[derive(Debug, Default)]
 pub struct State {
-    /// Objects that were created: events say in which place.
-    created: Slots<Object>,
-    /// Objects that exist by being used: their places differ from one life of the server to the next.
-    used: Slots<Object>,
+    objects: Objects,
     /// In order, so that what is listed is what is looked at.
-    names: [BTreeMap<Arc<str>, u32>; Kind::ALL.len()],
+    names: [BTreeMap<Arc<str>, ObjectId>; Kind::ALL.len()],
     incarnations: u64,
-    sessions: Slots<Session>,
-    session_ids: HashMap<SessionId, u32>,
+    sessions: Slots<SessionSlot, Session>,
+    session_ids: HashMap<SessionId, SessionSlot>,
     holds: HashMap<u64, Hold>,
     connections: HashMap<ConnectionKey, Connection>,
     /// How many answers are kept by all sessions.
@@ -179,27 +176,27 @@ impl State {
                 }
                 self.reserved_fences = *below;
             }
-            Event::Created { place, name, settings, next } => {
-                if place & BY_USE != 0 {
-                    return Err(BadEvent::new(format!("nothing is created in place {place}")));
+            Event::Created { object, name, settings, next } => {
+                if object.is_by_use() {
+                    return Err(BadEvent::new(format!("nothing is created in place {object}")));
                 }
                 let (kind, body) = created(settings, *next)?;
-                self.place_object(*place, kind, name, body)?;
+                self.add_object(*object, kind, name, body)?;
             }
-            Event::Deleted { place } => self.delete(*place)?,
-            Event::SessionOpened { place, id, ttl, label } => {
-                self.place_session(*place, Session::new(SessionId(*id), *ttl, label))?;
+            Event::Deleted { object } => self.delete(*object)?,
+            Event::SessionOpened { session, id, ttl, label } => {
+                self.add_session(*session, Session::new(*id, *ttl, label))?;
             }
-            Event::SessionLeaves { place } => self.hide_session(*place)?,
+            Event::SessionLeaves { session } => self.hide_session(*session)?,
             Event::LoansEnded { session, queue, upto } => {
                 let loans = self.session_at(*session)?.belongings.messages_of(*queue, *upto);
                 self.end_loans(Owner::Session(*session), *queue, &loans)?;
             }
-            Event::SessionEnded { place } => self.end_session(*place)?,
+            Event::SessionEnded { session } => self.end_session(*session)?,
             Event::Granted { session, fence, kind, name, wish } => {
                 self.reserved(*fence)?;
-                let place = self.find_or_make(*kind, name)?;
-                self.grant(Owner::Session(*session), *fence, place, *wish)?;
+                let id = self.find_or_make(*kind, name)?;
+                self.grant(Owner::Session(*session), *fence, id, *wish)?;
             }
             Event::Released { fence, permits } => {
                 self.release(*fence, *permits)?;
@@ -208,29 +205,29 @@ impl State {
                 self.reserved(*into)?;
                 self.convert(*fence, *into, *wish)?;
             }
-            Event::Resized { place, permits } => self.gate_mut(*place)?.resize(*permits)?,
-            Event::Counted { place, count } => self.gate_mut(*place)?.set_count(*count)?,
+            Event::Resized { object, permits } => self.gate_mut(*object)?.resize(*permits)?,
+            Event::Counted { object, count } => self.gate_mut(*object)?.set_count(*count)?,
             Event::BarrierOpened { name, parties, generation } => {
                 self.reserved(*generation)?;
                 if !(1..=MAX_PARTIES).contains(parties) {
                     return Err(BadEvent::new(format!("a barrier of {parties} parties")));
                 }
                 let body = Body::Barrier(Barrier::new(*parties, *generation));
-                let place = self.free_place(Kind::Barrier);
-                self.place_object(place, Kind::Barrier, name, body)?;
+                let id = self.free_object_id(Kind::Barrier);
+                self.add_object(id, Kind::Barrier, name, body)?;
             }
             Event::BarrierTripped { name } => {
-                let place = self.barrier(name)?;
-                self.remove_object(place);
+                let id = self.barrier(name)?;
+                self.remove_object(id);
             }
             Event::BarrierBroken { name } => {
-                let place = self.barrier(name)?;
-                if let Some(Object { body: Body::Barrier(barrier), .. }) = self.object_mut(place) {
+                let id = self.barrier(name)?;
+                if let Some(Object { body: Body::Barrier(barrier), .. }) = self.object_mut(id) {
                     barrier.broken = true;
                 }
             }
-            Event::Put { place, number, priority, due, deliveries, payload } => {
-                let messages = self.queue_mut(*place)?;
+            Event::Put { queue, number, priority, due, deliveries, payload } => {
+                let messages = self.queue_mut(*queue)?;
                 if *number >= MAX_NUMBER || messages.contains(*number) {
                     return Err(BadEvent::new(format!("message {number} cannot be put")));
                 }
@@ -244,30 +241,30 @@ impl State {
                     charge: Charge::default(),
                 });
             }
-            Event::Taken { place, number, priority, by: None } => {
-                let message = self.queue_mut(*place)?.remove(*number, *priority);
+            Event::Taken { queue, number, priority, by: None } => {
+                let message = self.queue_mut(*queue)?.remove(*number, *priority);
                 message.ok_or_else(|| no_message(*number))?;
             }
-            Event::Taken { place, number, priority, by: Some(session) } => {
-                self.lend(*place, *number, *priority, Owner::Session(*session))?;
+            Event::Taken { queue, number, priority, by: Some(session) } => {
+                self.lend(*queue, *number, *priority, Owner::Session(*session))?;
             }
-            Event::Returned { place, number, due } => {
-                self.take_loan(*place, *number)?;
-                self.queue_mut(*place)?.give_back(*number, *due);
+            Event::Returned { queue, number, due } => {
+                self.take_loan(*queue, *number)?;
+                self.queue_mut(*queue)?.give_back(*number, *due);
             }
-            Event::Acknowledged { place, number } => {
-                self.take_loan(*place, *number)?;
-                self.queue_mut(*place)?.settle(*number);
+            Event::Acknowledged { queue, number } => {
+                self.take_loan(*queue, *number)?;
+                self.queue_mut(*queue)?.settle(*number);
             }
-            Event::Delayed { place, number, priority, due, deliveries } => {
-                let messages = self.queue_mut(*place)?;
+            Event::Delayed { queue, number, priority, due, deliveries } => {
+                let messages = self.queue_mut(*queue)?;
                 let message = messages.remove(*number, *priority);
                 let message = message.ok_or_else(|| no_message(*number))?;
                 let (due, deliveries) = (*due, *deliveries);
                 messages.insert(Message { due, deliveries, ..message });
             }
-            Event::NumbersUsed { place, below } => {
-                let messages = self.queue_mut(*place)?;
+            Event::NumbersUsed { queue, below } => {
+                let messages = self.queue_mut(*queue)?;
                 if !(messages.next..=MAX_NUMBER).contains(below) {
                     return Err(BadEvent::new(format!("numbers are used below {below}")));
                 }
@@ -306,7 +303,7 @@ impl State {
     /// How many objects there are.
     #[must_use]
     pub fn object_count(&self) -> usize {
-        self.created.len() + self.used.len()
+        self.objects.len()
     }
 
     /// How many sessions there are.
@@ -326,26 +323,25 @@ impl State {
     }
 
     /// All objects, the created ones first.
-    pub(super) fn objects(&self) -> impl Iterator<Item = (u32, &Object)> {
-        let used = self.used.iter().map(|(place, object)| (place | BY_USE, object));
-        self.created.iter().chain(used)
+    pub(super) fn objects(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
+        self.objects.iter()
     }
 
-    pub(super) fn objects_of(&self, kind: Kind) -> impl ExactSizeIterator<Item = (&str, u32)> {
-        self.names[kind as usize].iter().map(|(name, place)| (&**name, *place))
+    pub(super) fn objects_of(&self, kind: Kind) -> impl ExactSizeIterator<Item = (&str, ObjectId)> {
+        self.names[kind as usize].iter().map(|(name, id)| (&**name, *id))
     }
 
-    /// The places of the objects of a kind whose names are not before `from`, in the order of their names.
+    /// The objects of a kind whose names are not before `from`, in the order of their names.
     pub(super) fn objects_from(
         &self,
         kind: Kind,
         from: Bound<&str>,
-    ) -> impl Iterator<Item = (&str, u32)> {
+    ) -> impl Iterator<Item = (&str, ObjectId)> {
         let names = &self.names[kind as usize];
-        names.range::<str, _>((from, Bound::Unbounded)).map(|(name, place)| (&**name, *place))
+        names.range::<str, _>((from, Bound::Unbounded)).map(|(name, id)| (&**name, *id))
     }
 
-    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<u32> {
+    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<ObjectId> {
         self.names[kind as usize].get(name).copied()
     }
 
@@ -354,35 +350,31 @@ impl State {
         self.find(kind, name).is_some()
     }
 
-    pub(super) fn object(&self, place: u32) -> Option<&Object> {
-        if place & BY_USE == 0 { self.created.get(place) } else { self.used.get(place & !BY_USE) }
+    pub(super) fn object(&self, id: ObjectId) -> Option<&Object> {
+        self.objects.get(id)
     }
 
-    pub(super) fn object_mut(&mut self, place: u32) -> Option<&mut Object> {
-        self.slots(place).get_mut(place & !BY_USE)
+    pub(super) fn object_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
+        self.objects.get_mut(id)
     }
 
-    fn slots(&mut self, place: u32) -> &mut Slots<Object> {
-        if place & BY_USE == 0 { &mut self.created } else { &mut self.used }
-    }
-
-    pub(super) fn gate_mut(&mut self, place: u32) -> Result<&mut Gate, BadEvent> {
-        match self.object_mut(place) {
+    pub(super) fn gate_mut(&mut self, id: ObjectId) -> Result<&mut Gate, BadEvent> {
+        match self.object_mut(id) {
             Some(Object { body: Body::Gate(gate), .. }) => Ok(gate),
-            _ => Err(BadEvent::new(format!("in place {place} is nothing of that kind"))),
+            _ => Err(BadEvent::new(format!("in place {id} is nothing of that kind"))),
         }
     }
 
-    pub(super) fn queue_mut(&mut self, place: u32) -> Result<&mut Messages, BadEvent> {
-        match self.object_mut(place) {
+    pub(super) fn queue_mut(&mut self, id: ObjectId) -> Result<&mut Messages, BadEvent> {
+        match self.object_mut(id) {
             Some(Object { body: Body::Queue(messages), .. }) => Ok(messages),
-            _ => Err(BadEvent::new(format!("in place {place} is no queue"))),
+            _ => Err(BadEvent::new(format!("in place {id} is no queue"))),
         }
     }
 
     /// The list of an object that a waiting request is on.
     pub(super) fn line_of(&mut self, wait: &Wait) -> Option<&mut Line> {
-        let object = self.object_mut(wait.place)?;
+        let object = self.object_mut(wait.object)?;
         Some(if wait.is_in_line() {
             &mut object.lines[usize::from(wait.lane)]
         } else {
@@ -390,26 +382,26 @@ impl State {
         })
     }
 
-    pub(super) fn queue(&self, place: u32) -> Option<&Messages> {
-        match self.object(place) {
+    pub(super) fn queue(&self, id: ObjectId) -> Option<&Messages> {
+        match self.object(id) {
             Some(Object { body: Body::Queue(messages), .. }) => Some(messages),
             _ => None,
         }
     }
 
-    fn barrier(&self, name: &str) -> Result<u32, BadEvent> {
+    fn barrier(&self, name: &str) -> Result<ObjectId, BadEvent> {
         self.find(Kind::Barrier, name)
             .ok_or_else(|| BadEvent::new(format!("there is no barrier {name:?}")))
     }
 
-    /// Where the next object of that kind goes.
-    pub(super) fn free_place(&self, kind: Kind) -> u32 {
-        if kind.exists_by_use() { self.used.free() | BY_USE } else { self.created.free() }
+    /// The id of the next object of that kind.
+    pub(super) fn free_object_id(&self, kind: Kind) -> ObjectId {
+        self.objects.free(kind)
     }
 
-    pub(super) fn place_object(
+    pub(super) fn add_object(
         &mut self,
-        place: u32,
+        id: ObjectId,
         kind: Kind,
         name: &str,
         body: Body,
@@ -431,16 +423,16 @@ impl State {
             postponed: None,
             waiting: 0,
         };
-        self.slots(place).occupy(place & !BY_USE, object)?;
+        self.objects.occupy(id, object)?;
         self.name_bytes += name.len();
-        self.names[kind as usize].insert(name, place);
+        self.names[kind as usize].insert(name, id);
         Ok(())
     }
 
     /// The object of that name; one that exists by use comes into being.
-    pub(super) fn find_or_make(&mut self, kind: Kind, name: &str) -> Result<u32, BadEvent> {
-        if let Some(place) = self.find(kind, name) {
-            return Ok(place);
+    pub(super) fn find_or_make(&mut self, kind: Kind, name: &str) -> Result<ObjectId, BadEvent> {
+        if let Some(id) = self.find(kind, name) {
+            return Ok(id);
         }
         let gate = match kind {
             Kind::Lock => Gate::lock(),
@@ -449,13 +441,13 @@ impl State {
                 return Err(BadEvent::new(format!("there is no {} {name:?}", kind.singular())));
             }
         };
-        let place = self.free_place(kind);
-        self.place_object(place, kind, name, Body::Gate(gate))?;
-        Ok(place)
+        let id = self.free_object_id(kind);
+        self.add_object(id, kind, name, Body::Gate(gate))?;
+        Ok(id)
     }
 
-    fn remove_object(&mut self, place: u32) -> Option<Object> {
-        let object = self.slots(place).vacate(place & !BY_USE)?;
+    fn remove_object(&mut self, id: ObjectId) -> Option<Object> {
+        let object = self.objects.vacate(id)?;
         if !object.is_retired {
             self.name_bytes -= object.name.len();
             self.names[object.kind as usize].remove(&object.name);
@@ -463,9 +455,9 @@ impl State {
         Some(object)
     }
 
-    /// Frees the name of an object that is gone. The object stays in its place until all that hangs on it is taken apart.
-    pub(super) fn retire(&mut self, place: u32) {
-        let Some(object) = self.object_mut(place) else { return };
+    /// Frees the name of an object that is gone. The object keeps its id until all that hangs on it is taken apart.
+    pub(super) fn retire(&mut self, id: ObjectId) {
+        let Some(object) = self.object_mut(id) else { return };
         object.is_retired = true;
         let (kind, name) = (object.kind, Arc::clone(&object.name));
         if let Body::Queue(messages) = &object.body {
@@ -477,82 +469,82 @@ impl State {
     }
 
     /// Forgets an object that was taken apart.
-    pub(super) fn forget_retired(&mut self, place: u32) {
-        if self.object(place).is_some_and(|object| object.is_retired) {
-            self.remove_object(place);
+    pub(super) fn forget_retired(&mut self, id: ObjectId) {
+        if self.object(id).is_some_and(|object| object.is_retired) {
+            self.remove_object(id);
         }
     }
 
     /// Removes an object that exists by being used, if it is not.
-    pub(super) fn vanish(&mut self, place: u32) {
-        let unused = self.object(place).is_some_and(|object| {
+    pub(super) fn vanish(&mut self, id: ObjectId) {
+        let unused = self.object(id).is_some_and(|object| {
             matches!(object.body, Body::Gate(_))
                 && object.kind.exists_by_use()
                 && object.holders.is_empty()
                 && object.waiting == 0
         });
         if unused {
-            self.remove_object(place);
+            self.remove_object(id);
         }
     }
 
-    fn delete(&mut self, place: u32) -> Result<(), BadEvent> {
-        let object = if place & BY_USE == 0 { self.remove_object(place) } else { None };
-        let object = object.ok_or_else(|| BadEvent::new(format!("in place {place} is nothing")))?;
+    fn delete(&mut self, id: ObjectId) -> Result<(), BadEvent> {
+        let object = if id.is_by_use() { None } else { self.remove_object(id) };
+        let object = object.ok_or_else(|| BadEvent::new(format!("in place {id} is nothing")))?;
         for fence in object.holders.iter() {
             if let Some(hold) = self.holds.remove(&fence) {
-                self.belongings_mut(hold.owner)?.remove_hold(place, fence);
+                self.belongings_mut(hold.owner)?.remove_hold(id, fence);
             }
         }
         if let Body::Queue(messages) = &object.body {
             self.retired_numbers = self.retired_numbers.max(messages.next);
             for (number, owner) in messages.borrowers() {
-                self.belongings_mut(owner)?.remove_message(place, number);
+                self.belongings_mut(owner)?.remove_message(id, number);
             }
         }
         Ok(())
     }
 
-    pub(super) fn sessions(&self) -> impl Iterator<Item = (u32, &Session)> {
+    pub(super) fn sessions(&self) -> impl Iterator<Item = (SessionSlot, &Session)> {
         self.sessions.iter()
     }
 
-    pub(super) fn find_session(&self, id: SessionId) -> Option<u32> {
+    pub(super) fn find_session(&self, id: SessionId) -> Option<SessionSlot> {
         self.session_ids.get(&id).copied()
     }
 
-    pub(super) fn session(&self, place: u32) -> Option<&Session> {
-        self.sessions.get(place)
+    pub(super) fn session(&self, slot: SessionSlot) -> Option<&Session> {
+        self.sessions.get(slot)
     }
 
-    pub(super) fn session_mut(&mut self, place: u32) -> Option<&mut Session> {
-        self.sessions.get_mut(place)
+    pub(super) fn session_mut(&mut self, slot: SessionSlot) -> Option<&mut Session> {
+        self.sessions.get_mut(slot)
     }
 
-    fn session_at(&mut self, place: u32) -> Result<&mut Session, BadEvent> {
-        self.session_mut(place)
-            .ok_or_else(|| BadEvent::new(format!("there is no session in place {place}")))
+    fn session_at(&mut self, slot: SessionSlot) -> Result<&mut Session, BadEvent> {
+        self.session_mut(slot)
+            .ok_or_else(|| BadEvent::new(format!("there is no session in place {slot}")))
     }
 
-    pub(super) fn free_session_place(&self) -> u32 {
+    pub(super) fn free_session_slot(&self) -> SessionSlot {
         self.sessions.free()
     }
 
-    fn place_session(&mut self, place: u32, session: Session) -> Result<(), BadEvent> {
+    fn add_session(&mut self, slot: SessionSlot, session: Session) -> Result<(), BadEvent> {
         let id = session.id;
         if self.session_ids.contains_key(&id) {
             return Err(BadEvent::new("a session that exists already"));
         }
         let label = session.label.len();
-        self.sessions.occupy(place, session)?;
+        self.sessions.occupy(slot, session)?;
         self.name_bytes += label;
-        self.session_ids.insert(id, place);
+        self.session_ids.insert(id, slot);
         Ok(())
     }
 
     /// Nobody finds a session any more that is over for its client.
-    fn hide_session(&mut self, place: u32) -> Result<(), BadEvent> {
-        let session = self.session_at(place)?;
+    fn hide_session(&mut self, slot: SessionSlot) -> Result<(), BadEvent> {
+        let session = self.session_at(slot)?;
         if !std::mem::replace(&mut session.is_leaving, true) {
             let id = session.id;
             self.session_ids.remove(&id);
@@ -560,10 +552,10 @@ impl State {
         Ok(())
     }
 
-    fn end_session(&mut self, place: u32) -> Result<(), BadEvent> {
-        let belongings = std::mem::take(&mut self.session_at(place)?.belongings);
+    fn end_session(&mut self, slot: SessionSlot) -> Result<(), BadEvent> {
+        let belongings = std::mem::take(&mut self.session_at(slot)?.belongings);
         self.give_up(&belongings)?;
-        if let Some(session) = self.sessions.vacate(place) {
+        if let Some(session) = self.sessions.vacate(slot) {
             self.outcomes -= session.kept.len();
             self.name_bytes -= session.label.len();
             if !session.is_leaving {

@@ -36,24 +36,43 @@ fn beginning() -> Vec<Event<'static>> {
     let queue = |capacity| Settings::Queue { capacity };
     vec![
         Event::FencesReserved { below: 1000 },
-        Event::SessionOpened { place: 0, id: 10, ttl: 500, label: "" },
-        Event::SessionOpened { place: 1, id: 11, ttl: 500, label: "" },
-        Event::Created { place: 0, name: "a", settings: queue(2), next: 1 },
+        Event::SessionOpened { session: SessionSlot(0), id: SessionId(10), ttl: 500, label: "" },
+        Event::SessionOpened { session: SessionSlot(1), id: SessionId(11), ttl: 500, label: "" },
+        Event::Created { object: ObjectId(0), name: "a", settings: queue(2), next: 1 },
         Event::Created {
-            place: 1,
+            object: ObjectId(1),
             name: "a",
             settings: Settings::Semaphore { permits: 3 },
             next: 1,
         },
-        Event::Created { place: 2, name: "a", settings: Settings::Latch { count: 3 }, next: 1 },
         Event::Created {
-            place: 3,
+            object: ObjectId(2),
+            name: "a",
+            settings: Settings::Latch { count: 3 },
+            next: 1,
+        },
+        Event::Created {
+            object: ObjectId(3),
             name: "b",
             settings: Settings::OpenSemaphore { permits: 3, initial: 1 },
             next: 1,
         },
-        Event::Put { place: 0, number: 1, priority: 0, due: 0, deliveries: 0, payload: b"1" },
-        Event::Put { place: 0, number: 2, priority: 1, due: 5, deliveries: 0, payload: b"22" },
+        Event::Put {
+            queue: ObjectId(0),
+            number: 1,
+            priority: 0,
+            due: 0,
+            deliveries: 0,
+            payload: b"1",
+        },
+        Event::Put {
+            queue: ObjectId(0),
+            number: 2,
+            priority: 1,
+            due: 5,
+            deliveries: 0,
+            payload: b"22",
+        },
     ]
 }
 
@@ -102,18 +121,18 @@ proptest! {
             event.encode(&mut bytes);
         }
         let grants = [
-            Event::Granted { session: 0, fence: 7, kind: Kind::Semaphore, name: "a", wish: Wish::Permits(2) },
-            Event::Granted { session: 1, fence: 8, kind: Kind::ReadWriteLock, name: "r", wish: Wish::Write },
-            Event::Taken { place: 0, number: 1, priority: 0, by: Some(1) },
-            Event::Resized { place: 1, permits: 1 },
-            Event::Counted { place: 3, count: 2 },
+            Event::Granted { session: SessionSlot(0), fence: 7, kind: Kind::Semaphore, name: "a", wish: Wish::Permits(2) },
+            Event::Granted { session: SessionSlot(1), fence: 8, kind: Kind::ReadWriteLock, name: "r", wish: Wish::Write },
+            Event::Taken { queue: ObjectId(0), number: 1, priority: 0, by: Some(SessionSlot(1)) },
+            Event::Resized { object: ObjectId(1), permits: 1 },
+            Event::Counted { object: ObjectId(3), count: 2 },
             Event::Released { fence: 7, permits: 1 },
             Event::Converted { fence: 8, into: 8, wish: Wish::Read },
-            Event::Returned { place: 0, number: 1, due: Some(99) },
-            Event::Delayed { place: 0, number: 2, priority: 1, due: 99, deliveries: 1 },
-            Event::NumbersUsed { place: 0, below: 9 },
+            Event::Returned { queue: ObjectId(0), number: 1, due: Some(99) },
+            Event::Delayed { queue: ObjectId(0), number: 2, priority: 1, due: 99, deliveries: 1 },
+            Event::NumbersUsed { queue: ObjectId(0), below: 9 },
             Event::NumbersRetired { below: 9 },
-            Event::SessionEnded { place: 1 },
+            Event::SessionEnded { session: SessionSlot(1) },
         ];
         for event in grants {
             event.encode(&mut bytes);
@@ -130,10 +149,21 @@ proptest! {
 #[test]
 fn nonsense_is_refused_one_by_one() {
     let reserve = Event::FencesReserved { below: 100 };
-    let granted = |fence, kind, name, wish| Event::Granted { session: 0, fence, kind, name, wish };
-    let created = |place, settings, next| Event::Created { place, name: "c", settings, next };
+    let granted = |fence, kind, name, wish| Event::Granted {
+        session: SessionSlot(0),
+        fence,
+        kind,
+        name,
+        wish,
+    };
+    let created = |object, settings, next| Event::Created {
+        object: ObjectId(object),
+        name: "c",
+        settings,
+        next,
+    };
     let put = |number, priority| Event::Put {
-        place: 0,
+        queue: ObjectId(0),
         number,
         priority,
         due: 0,
@@ -142,12 +172,12 @@ fn nonsense_is_refused_one_by_one() {
     };
     let lock = granted(1, Kind::Lock, "l", Wish::Permits(1));
     let kept = |seq| Event::OutcomeKept {
-        session: 0,
+        session: SessionSlot(0),
         seq,
         digest: 0,
         answer: crate::kernel::Answer::done(),
     };
-    let known = |upto| Event::OutcomesAcknowledged { session: 0, upto };
+    let known = |upto| Event::OutcomesAcknowledged { session: SessionSlot(0), upto };
     let cases: Vec<Vec<Event<'_>>> = vec![
         vec![Event::FencesReserved { below: 999 }],
         vec![Event::FencesReserved { below: MAX_FENCE + 1 }],
@@ -172,36 +202,41 @@ fn nonsense_is_refused_one_by_one() {
         vec![created(7, Settings::OpenSemaphore { permits: 2, initial: 3 }, 0)],
         vec![created(7, Settings::OpenSemaphore { permits: u32::MAX, initial: 0 }, 0)],
         vec![granted(1, Kind::Semaphore, "b", Wish::Permits(1))],
-        vec![Event::Counted { place: 3, count: 4 }],
-        vec![Event::Resized { place: 1, permits: 0 }],
-        vec![Event::Resized { place: 3, permits: u32::MAX }],
-        vec![Event::Resized { place: 0, permits: 1 }],
-        vec![Event::Resized { place: 2, permits: 1 }],
-        vec![Event::Resized { place: 9, permits: 1 }],
+        vec![Event::Counted { object: ObjectId(3), count: 4 }],
+        vec![Event::Resized { object: ObjectId(1), permits: 0 }],
+        vec![Event::Resized { object: ObjectId(3), permits: u32::MAX }],
+        vec![Event::Resized { object: ObjectId(0), permits: 1 }],
+        vec![Event::Resized { object: ObjectId(2), permits: 1 }],
+        vec![Event::Resized { object: ObjectId(9), permits: 1 }],
         vec![created(7, Settings::Queue { capacity: 0 }, u64::MAX)],
-        vec![lock, Event::Deleted { place: 1 << 31 }],
-        vec![Event::Deleted { place: 9 }],
-        vec![Event::Counted { place: 0, count: 0 }],
-        vec![Event::Counted { place: 1, count: 0 }],
-        vec![Event::Counted { place: 2, count: 1 << 32 }],
+        vec![lock, Event::Deleted { object: ObjectId(1 << 31) }],
+        vec![Event::Deleted { object: ObjectId(9) }],
+        vec![Event::Counted { object: ObjectId(0), count: 0 }],
+        vec![Event::Counted { object: ObjectId(1), count: 0 }],
+        vec![Event::Counted { object: ObjectId(2), count: 1 << 32 }],
         vec![put(1, 0)],
         vec![put(u64::MAX, 0)],
-        vec![Event::Taken { place: 0, number: 1, priority: 1, by: None }],
-        vec![Event::Taken { place: 0, number: 1, priority: 0, by: Some(9) }],
-        vec![Event::Acknowledged { place: 0, number: 1 }],
-        vec![Event::Returned { place: 1, number: 1, due: None }],
-        vec![Event::Delayed { place: 0, number: 1, priority: 1, due: 9, deliveries: 0 }],
-        vec![Event::Delayed { place: 0, number: 3, priority: 0, due: 9, deliveries: 0 }],
-        vec![Event::Delayed { place: 1, number: 1, priority: 0, due: 9, deliveries: 0 }],
-        vec![Event::NumbersUsed { place: 0, below: 2 }],
-        vec![Event::NumbersUsed { place: 0, below: u64::MAX }],
-        vec![Event::NumbersUsed { place: 1, below: 9 }],
+        vec![Event::Taken { queue: ObjectId(0), number: 1, priority: 1, by: None }],
+        vec![Event::Taken { queue: ObjectId(0), number: 1, priority: 0, by: Some(SessionSlot(9)) }],
+        vec![Event::Acknowledged { queue: ObjectId(0), number: 1 }],
+        vec![Event::Returned { queue: ObjectId(1), number: 1, due: None }],
+        vec![Event::Delayed { queue: ObjectId(0), number: 1, priority: 1, due: 9, deliveries: 0 }],
+        vec![Event::Delayed { queue: ObjectId(0), number: 3, priority: 0, due: 9, deliveries: 0 }],
+        vec![Event::Delayed { queue: ObjectId(1), number: 1, priority: 0, due: 9, deliveries: 0 }],
+        vec![Event::NumbersUsed { queue: ObjectId(0), below: 2 }],
+        vec![Event::NumbersUsed { queue: ObjectId(0), below: u64::MAX }],
+        vec![Event::NumbersUsed { queue: ObjectId(1), below: 9 }],
         vec![Event::NumbersRetired { below: u64::MAX }],
         vec![Event::NumbersRetired { below: 9 }, Event::NumbersRetired { below: 8 }],
         vec![Event::BarrierTripped { name: "b" }],
         vec![Event::BarrierOpened { name: "b", parties: 0, generation: 1 }],
-        vec![Event::SessionOpened { place: 2, id: 10, ttl: 1, label: "" }],
-        vec![Event::SessionEnded { place: 2 }],
+        vec![Event::SessionOpened {
+            session: SessionSlot(2),
+            id: SessionId(10),
+            ttl: 1,
+            label: "",
+        }],
+        vec![Event::SessionEnded { session: SessionSlot(2) }],
         vec![kept(1), kept(1)],
         vec![known(2), kept(2)],
         vec![known(2), known(2)],
@@ -228,7 +263,7 @@ fn a_number_that_is_there_is_refused_in_every_lane() {
         event.encode(&mut bytes);
     }
     let put = |number, priority, due| Event::Put {
-        place: 0,
+        queue: ObjectId(0),
         number,
         priority,
         due,

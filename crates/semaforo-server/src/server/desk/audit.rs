@@ -123,7 +123,7 @@ impl Desk {
             let connection = Caller::Tcp(client.id).key();
             for (&ticket, waiting) in &client.waiting {
                 if waiting.token.as_ref().is_some_and(&mut is_gone) {
-                    waits.push((waiting.key, Origin { connection, ticket }));
+                    waits.push((waiting.wait, Origin { connection, ticket }));
                 }
             }
         }

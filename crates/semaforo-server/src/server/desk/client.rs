@@ -7,7 +7,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use crate::journal::Position;
-use crate::kernel::{ConnectionKey, Parcel, WaitKey};
+use crate::kernel::{ConnectionKey, Parcel, WaitId};
 use crate::net::ConnectionId;
 use crate::server::access::Token;
 use crate::server::http::Ticket;
@@ -63,7 +63,7 @@ pub(super) struct Mark {
 /// A request that was not answered yet.
 pub(super) struct Waiting {
     pub(super) id: Option<Box<str>>,
-    pub(super) key: WaitKey,
+    pub(super) wait: WaitId,
     /// The token that it was made with.
     pub(super) token: Option<Arc<Token>>,
     /// It counts for that.

@@ -228,13 +228,13 @@ impl Desk {
                     Err(Answer::error(Status::Gone, reason).into())
                 }
             },
-            Reply::Waits(key) => {
+            Reply::Waits(wait) => {
                 let share =
                     token.as_ref().map(|token| self.accounts.share(token, Counted::Waits, 1));
                 match (caller, &mut self.http) {
                     (Caller::Tcp(id), _) => {
                         let id_of_it = name.map(Into::into);
-                        let waiting = Waiting { id: id_of_it, key, token, _share: share };
+                        let waiting = Waiting { id: id_of_it, wait, token, _share: share };
                         self.waits(net, id, ticket, waiting);
                     }
                     (Caller::Http(id), Some(http)) => {
@@ -307,7 +307,7 @@ impl Desk {
     /// Remembers where an answer will go.
     fn waits(&mut self, net: &mut Connections, id: ConnectionId, ticket: u64, waiting: Waiting) {
         let Some(client) = self.client(id) else { return };
-        let (key, is_named) = (waiting.key, waiting.id.is_some());
+        let (wait, is_named) = (waiting.wait, waiting.id.is_some());
         if let Some(name) = &waiting.id {
             client.tickets.insert(name.clone(), ticket);
         }
@@ -318,7 +318,7 @@ impl Desk {
         }
         // Who sends nothing any more has given up what it waits for.
         if net.has_ended(id) {
-            self.engine.cancel(key, Origin { connection: ConnectionKey(id.into()), ticket });
+            self.engine.cancel(wait, Origin { connection: ConnectionKey(id.into()), ticket });
         }
     }
 
@@ -329,11 +329,11 @@ impl Desk {
         };
         let found = client.and_then(|client| {
             let ticket = *client.tickets.get(request)?;
-            Some((ticket, client.waiting.get(&ticket)?.key))
+            Some((ticket, client.waiting.get(&ticket)?.wait))
         });
         let origin = |ticket| Origin { connection: caller.key(), ticket };
         match found {
-            Some((ticket, key)) if self.engine.cancel(key, origin(ticket)) => Answer::done(),
+            Some((ticket, wait)) if self.engine.cancel(wait, origin(ticket)) => Answer::done(),
             _ => Answer::error(Status::NotFound, "no request of that id waits"),
         }
     }
