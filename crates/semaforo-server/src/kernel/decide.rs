@@ -3,8 +3,8 @@
 use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 use super::event::Event;
-use super::gate::Entry;
 use super::ids::{ObjectId, SessionSlot, WaitId};
+use super::policy_object::Entry;
 use super::semaphores::no_number;
 use super::session::{Owner, SessionId};
 use super::state::{Body, Object};
@@ -334,7 +334,7 @@ impl Kernel {
 
     fn settings(&self, id: ObjectId) -> Option<Settings> {
         match &self.state.object(id)?.body {
-            Body::Gate(gate) => gate.settings().map(|(settings, _)| settings),
+            Body::Policy(policy) => policy.settings().map(|(settings, _)| settings),
             Body::Queue(messages) => Some(Settings::Queue { capacity: messages.capacity }),
             Body::Barrier(_) => None,
         }

@@ -5,8 +5,8 @@ use hashbrown::HashSet;
 use super::answer::{Answer, Status};
 use super::barriers::broken;
 use super::command::{Millis, Origin};
-use super::gate::Give;
 use super::ids::{ObjectId, WaitId};
+use super::policy_object::Give;
 use super::session::Portion;
 use super::state::Body;
 use super::waits::{Ask, Wait};
@@ -76,7 +76,7 @@ impl Kernel {
     /// Lets happen what can happen now.
     fn pump(&mut self, id: ObjectId, now: Millis, out: &mut Output) {
         match self.state.object(id).map(|object| &object.body) {
-            Some(Body::Gate(_)) => self.pump_gate(id, None, out),
+            Some(Body::Policy(_)) => self.pump_policy(id, None, out),
             Some(Body::Queue(_)) => self.pump_queue(id, now, out),
             Some(Body::Barrier(_)) | None => {}
         }
@@ -179,7 +179,7 @@ impl Kernel {
     ) {
         for (id, given) in objects {
             match self.state.object(id).map(|object| &object.body) {
-                Some(Body::Gate(_)) => self.pump_gate(id, given, out),
+                Some(Body::Policy(_)) => self.pump_policy(id, given, out),
                 _ => self.pump(id, now, out),
             }
         }

@@ -1,8 +1,8 @@
 //! What there was no room for: it goes on in the next turn.
 
 use super::command::Millis;
-use super::gate::Give;
 use super::ids::ObjectId;
+use super::policy_object::Give;
 use super::state::{Body, Postponed};
 use super::{Kernel, Output, SMALL};
 
@@ -54,7 +54,7 @@ impl Kernel {
             earlier.turn = self.postponements;
             self.postponed.insert(self.postponements, id);
             match object.body {
-                Body::Gate(_) => self.pump_gate(id, None, out),
+                Body::Policy(_) => self.pump_policy(id, None, out),
                 Body::Queue(_) => self.pump_queue(id, now, out),
                 Body::Barrier(_) => self.resume_barrier(id, out),
             }

@@ -6,14 +6,14 @@ use super::answer::{Answer, Status};
 use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
-use super::gate::{Entry, Gate};
 use super::ids::ObjectId;
+use super::policy_object::{Entry, PolicyObject};
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// The refusal of a request for more permits than there can be.
-pub(super) fn too_many(gate: &Gate, entry: Entry) -> Option<Answer> {
+pub(super) fn too_many(policy: &PolicyObject, entry: Entry) -> Option<Answer> {
     let Entry::Hold(Wish::Permits(asked)) = entry else { return None };
-    let most = gate.most_permits();
+    let most = policy.most_permits();
     (asked > most).then(|| {
         let reason = format!("{asked} permits were asked for, but there can be only {most}");
         Answer::error(Status::Senseless, reason)
@@ -35,7 +35,7 @@ impl Kernel {
     }
 
     pub(super) fn is_open_at(&self, id: ObjectId) -> bool {
-        self.gate(id).is_some_and(Gate::is_open)
+        self.policy(id).is_some_and(PolicyObject::is_open)
     }
 
     /// Asks for permits.
@@ -50,7 +50,7 @@ impl Kernel {
         if !matches!(wish, Wish::Permits(_)) {
             return senseless("a semaphore has permits, not readers and writers");
         }
-        match self.gate(id).and_then(|gate| too_many(gate, entry)) {
+        match self.policy(id).and_then(|policy| too_many(policy, entry)) {
             Some(refusal) => Reply::Answer(refusal),
             None => self.enter(asker, id, entry, out),
         }
@@ -58,9 +58,9 @@ impl Kernel {
 
     /// Takes permits of an open semaphore that are there: they do not come back by themselves.
     pub(super) fn use_up(&mut self, id: ObjectId, entry: Entry, out: &mut Output) -> Answer {
-        let left = self.gate(id).and_then(|gate| {
-            let count = gate.admit(entry)?;
-            (count != gate.count()).then_some(count)
+        let left = self.policy(id).and_then(|policy| {
+            let count = policy.admit(entry)?;
+            (count != policy.count()).then_some(count)
         });
         if let Some(count) = left {
             self.emit(&Event::Counted { object: id, count }, out);
@@ -70,10 +70,10 @@ impl Kernel {
 
     /// Adds permits to an open semaphore, for any asker, and lets in the requests that wait for them.
     pub(super) fn add_permits(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(id) else { unreachable!("a semaphore has a gate") };
-        match gate.added(permits) {
+        let Some(policy) = self.policy(id) else { unreachable!("a semaphore has a policy") };
+        match policy.added(permits) {
             Ok(count) => {
-                if count != gate.count() {
+                if count != policy.count() {
                     self.set_count(id, count, out);
                 }
                 Reply::Answer(Answer::done())
@@ -89,9 +89,9 @@ impl Kernel {
         if let Some(refusal) = no_number(permits) {
             return refusal;
         }
-        if self.gate(id).is_some_and(|gate| gate.most_permits() != permits) {
+        if self.policy(id).is_some_and(|policy| policy.most_permits() != permits) {
             self.emit(&Event::Resized { object: id, permits }, out);
-            self.pump_gate(id, None, out);
+            self.pump_policy(id, None, out);
         }
         Reply::Answer(Answer::done())
     }

@@ -257,7 +257,7 @@ impl Kernel {
         let object = self.state.object(id)?;
         let held = match &object.body {
             Body::Queue(messages) => messages.len(),
-            Body::Gate(_) | Body::Barrier(_) => object.holders.len(),
+            Body::Policy(_) | Body::Barrier(_) => object.holders.len(),
         };
         let (kind, name, waiting) = (object.kind, object.name.clone(), object.waiting as usize);
         Some(Entry { kind, name, held, waiting })
@@ -294,14 +294,16 @@ fn details(object: &Object) -> Details {
             out: messages.out(),
             bytes: messages.bytes(),
         },
-        Body::Gate(gate) => match object.kind {
+        Body::Policy(policy) => match object.kind {
             Kind::Semaphore => Details::Semaphore {
-                permits: gate.most_permits(),
-                available: gate.available(),
-                open: gate.is_open(),
+                permits: policy.most_permits(),
+                available: policy.available(),
+                open: policy.is_open(),
             },
-            Kind::Latch => Details::Latch { count: gate.count(), start: gate.start() },
-            Kind::Event => Details::Event { set: gate.count() == 1, auto: gate.passing_changes() },
+            Kind::Latch => Details::Latch { count: policy.count(), start: policy.start() },
+            Kind::Event => {
+                Details::Event { set: policy.count() == 1, auto: policy.passing_changes() }
+            }
             _ => Details::None,
         },
     }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::command::{Charge, Millis, Origin, Retry};
-use super::gate::Entry;
 use super::ids::{ObjectId, WaitId};
 use super::ordered::OrderedSet;
+use super::policy_object::Entry;
 use super::session::Owner;
 use super::slots::Slots;
 

@@ -40,10 +40,10 @@ impl State {
         let (mut barriers, mut smaller) = (Vec::new(), Vec::new());
         for (id, object) in self.objects().filter(|(_, object)| !object.is_retired) {
             match &object.body {
-                Body::Gate(gate) => {
-                    let Some((mut settings, count)) = gate.settings() else { continue };
+                Body::Policy(policy) => {
+                    let Some((mut settings, count)) = policy.settings() else { continue };
                     if let Settings::Semaphore { permits } = &mut settings
-                        && gate.held() > *permits
+                        && policy.held() > *permits
                     {
                         // It is smaller than what is held, and becomes so when that was granted.
                         let most = self.held_by_sessions(object).max(*permits);

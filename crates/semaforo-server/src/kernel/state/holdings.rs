@@ -2,8 +2,8 @@
 
 use super::super::codec::BadEvent;
 use super::super::command::Wish;
-use super::super::gate::Give;
 use super::super::ids::ObjectId;
+use super::super::policy_object::Give;
 use super::super::session::{Belongings, Owner};
 use super::{Hold, State, no_message};
 
@@ -31,7 +31,7 @@ impl State {
         if self.holds.contains_key(&fence) {
             return Err(BadEvent::new(format!("fence {fence} was given out already")));
         }
-        self.gate_mut(id)?.hold(wish)?;
+        self.policy_mut(id)?.hold(wish)?;
         if let Some(object) = self.object_mut(id) {
             object.holders.insert(fence);
         }
@@ -60,7 +60,7 @@ impl State {
         {
             hold.wish = Wish::Permits(held - permits);
             let give = Give::Permits(permits);
-            self.gate_mut(id)?.give(give)?;
+            self.policy_mut(id)?.give(give)?;
             return Ok(give);
         }
         self.holds.remove(&fence);
@@ -78,7 +78,7 @@ impl State {
             object.holders.remove(&fence);
         }
         let give = Give::back(wish);
-        self.gate_mut(id)?.give(give)?;
+        self.policy_mut(id)?.give(give)?;
         self.vanish(id);
         Ok(give)
     }
@@ -108,7 +108,7 @@ impl State {
             object.holders.remove(&fence);
             object.holders.insert(into);
         }
-        self.gate_mut(id)?.give(give)
+        self.policy_mut(id)?.give(give)
     }
 
     /// Gives a message to somebody until it is acknowledged.

@@ -19,11 +19,11 @@ use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
 use super::command::{Charge, ConnectionKey, Settings, Wish};
 use super::event::Event;
-use super::gate::{Gate, Give};
 use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
+use super::policy_object::{Give, PolicyObject};
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
 use super::waits::{Chain, Line, Wait};
@@ -74,8 +74,8 @@ pub(super) struct Postponed {
 /// What an object consists of.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// Whatever a policy over a word decides.
-    Gate(Gate),
+    /// A lock, a semaphore, a reader-writer lock, a latch or an event: what a policy over a word decides.
+    Policy(PolicyObject),
     /// A barrier.
     Barrier(Barrier),
     /// A queue.
@@ -205,8 +205,8 @@ impl State {
                 self.reserved(*into)?;
                 self.convert(*fence, *into, *wish)?;
             }
-            Event::Resized { object, permits } => self.gate_mut(*object)?.resize(*permits)?,
-            Event::Counted { object, count } => self.gate_mut(*object)?.set_count(*count)?,
+            Event::Resized { object, permits } => self.policy_mut(*object)?.resize(*permits)?,
+            Event::Counted { object, count } => self.policy_mut(*object)?.set_count(*count)?,
             Event::BarrierOpened { name, parties, generation } => {
                 self.reserved(*generation)?;
                 if !(1..=MAX_PARTIES).contains(parties) {
@@ -358,9 +358,9 @@ impl State {
         self.objects.get_mut(id)
     }
 
-    pub(super) fn gate_mut(&mut self, id: ObjectId) -> Result<&mut Gate, BadEvent> {
+    pub(super) fn policy_mut(&mut self, id: ObjectId) -> Result<&mut PolicyObject, BadEvent> {
         match self.object_mut(id) {
-            Some(Object { body: Body::Gate(gate), .. }) => Ok(gate),
+            Some(Object { body: Body::Policy(policy), .. }) => Ok(policy),
             _ => Err(BadEvent::new(format!("in place {id} is nothing of that kind"))),
         }
     }
@@ -434,15 +434,15 @@ impl State {
         if let Some(id) = self.find(kind, name) {
             return Ok(id);
         }
-        let gate = match kind {
-            Kind::Lock => Gate::lock(),
-            Kind::ReadWriteLock => Gate::read_write(),
+        let policy = match kind {
+            Kind::Lock => PolicyObject::lock(),
+            Kind::ReadWriteLock => PolicyObject::read_write(),
             _ => {
                 return Err(BadEvent::new(format!("there is no {} {name:?}", kind.singular())));
             }
         };
         let id = self.free_object_id(kind);
-        self.add_object(id, kind, name, Body::Gate(gate))?;
+        self.add_object(id, kind, name, Body::Policy(policy))?;
         Ok(id)
     }
 
@@ -478,7 +478,7 @@ impl State {
     /// Removes an object that exists by being used, if it is not.
     pub(super) fn vanish(&mut self, id: ObjectId) {
         let unused = self.object(id).is_some_and(|object| {
-            matches!(object.body, Body::Gate(_))
+            matches!(object.body, Body::Policy(_))
                 && object.kind.exists_by_use()
                 && object.holders.is_empty()
                 && object.waiting == 0
@@ -621,12 +621,16 @@ fn created(settings: &Settings, next: u64) -> Result<(Kind, Body), BadEvent> {
         Settings::OpenSemaphore { permits, initial } if initial > permits => {
             return Err(BadEvent::new(format!("{initial} permits of {permits}")));
         }
-        Settings::Semaphore { permits } => (Kind::Semaphore, Body::Gate(Gate::semaphore(permits))),
-        Settings::OpenSemaphore { permits, initial } => {
-            (Kind::Semaphore, Body::Gate(Gate::open_semaphore(permits, initial)))
+        Settings::Semaphore { permits } => {
+            (Kind::Semaphore, Body::Policy(PolicyObject::semaphore(permits)))
         }
-        Settings::Latch { count } => (Kind::Latch, Body::Gate(Gate::latch(count))),
-        Settings::Event { auto, set } => (Kind::Event, Body::Gate(Gate::event(auto, set))),
+        Settings::OpenSemaphore { permits, initial } => {
+            (Kind::Semaphore, Body::Policy(PolicyObject::open_semaphore(permits, initial)))
+        }
+        Settings::Latch { count } => (Kind::Latch, Body::Policy(PolicyObject::latch(count))),
+        Settings::Event { auto, set } => {
+            (Kind::Event, Body::Policy(PolicyObject::event(auto, set)))
+        }
         Settings::Queue { .. } if next > MAX_NUMBER => {
             return Err(BadEvent::new(format!("the next message is {next}")));
         }

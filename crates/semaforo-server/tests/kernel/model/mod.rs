@@ -1,7 +1,7 @@
 //! What the kernel has to do, said as simply as possible: lists are searched from their beginnings, and
 //! nothing is kept that can be counted.
 
-mod gates;
+mod holds;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What a policy of the library decides: locks, semaphores, reader-writer locks, latches and events.
+//! An object that a policy of the library decides about: a lock, a semaphore, a reader-writer lock, a latch or an event.
 
 use semaforo::policy::{
     Access, CountDown, CountError, Counting, Ending, Exclusive, Gate as Open, Giving, Lanes,
@@ -10,7 +10,7 @@ use super::command::{Settings, Wish};
 
 /// A policy and its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gate {
+pub(super) struct PolicyObject {
     rule: Rule,
     word: u64,
 }
@@ -26,7 +26,7 @@ enum Rule {
     Auto { set: bool },
 }
 
-/// What somebody wants of a gate.
+/// What a request wants of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// To hold something.
@@ -66,7 +66,7 @@ impl Give {
     }
 }
 
-impl Gate {
+impl PolicyObject {
     pub(super) fn lock() -> Self {
         Self { rule: Rule::Lock, word: Exclusive::initial(false) }
     }

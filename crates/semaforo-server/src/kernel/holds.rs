@@ -1,4 +1,5 @@
-//! Locks, semaphores, reader-writer locks, latches and events: what the policies let in.
+//! Holds of locks, semaphores and reader-writer locks, and passing latches and events: requests, and what the policies
+//! let in.
 
 use semaforo::policy::{CountDown, CountError, Lanes};
 
@@ -6,8 +7,8 @@ use super::answer::{Answer, Header, Status};
 use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
-use super::gate::{Entry, Gate, Give};
 use super::ids::{ObjectId, WaitId};
+use super::policy_object::{Entry, Give, PolicyObject};
 use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
@@ -15,9 +16,9 @@ use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 impl Kernel {
-    pub(super) fn gate(&self, id: ObjectId) -> Option<&Gate> {
+    pub(super) fn policy(&self, id: ObjectId) -> Option<&PolicyObject> {
         match self.state.object(id) {
-            Some(Object { body: Body::Gate(gate), .. }) => Some(gate),
+            Some(Object { body: Body::Policy(policy), .. }) => Some(policy),
             _ => None,
         }
     }
@@ -54,11 +55,11 @@ impl Kernel {
         entry: Entry,
         out: &mut Output,
     ) -> Reply {
-        let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(id) else {
+        let Some(Object { body: Body::Policy(policy), lines, .. }) = self.state.object(id) else {
             return error(Status::NotFound, "there is no such object");
         };
         let first = lines.iter().all(|line| line.is_empty());
-        let is_held = matches!(entry, Entry::Hold(_)) && !gate.is_open();
+        let is_held = matches!(entry, Entry::Hold(_)) && !policy.is_open();
         if is_held && self.state.hold_count() >= self.limits.holds {
             let reason = format!("there are {} holds already", self.limits.holds);
             return error(Status::OverLimit, reason);
@@ -66,13 +67,13 @@ impl Kernel {
         if let Some(refusal) = self.no_memory(0) {
             return Reply::Answer(refusal);
         }
-        if (first || gate.overtakes(entry)) && gate.admit(entry).is_some() {
+        if (first || policy.overtakes(entry)) && policy.admit(entry).is_some() {
             return Reply::Answer(self.admit(asker.owner, id, entry, out));
         }
         if asker.is_impatient() && !self.is_postponed(id) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
-        let lane = gate.lane(entry);
+        let lane = policy.lane(entry);
         self.wait(asker, id, lane, Ask::Enter(entry))
     }
 
@@ -80,8 +81,8 @@ impl Kernel {
     fn admit(&mut self, owner: Owner, id: ObjectId, entry: Entry, out: &mut Output) -> Answer {
         match entry {
             Entry::Pass => {
-                let passed = self.gate(id).filter(|gate| gate.passing_changes());
-                if let Some(count) = passed.and_then(|gate| gate.admit(entry)) {
+                let passed = self.policy(id).filter(|policy| policy.passing_changes());
+                if let Some(count) = passed.and_then(|policy| policy.admit(entry)) {
                     self.emit(&Event::Counted { object: id, count }, out);
                 }
                 Answer::done()
@@ -108,29 +109,30 @@ impl Kernel {
 
     /// Lets in the requests whose turn it is now, as long as there is room in the output; the others are
     /// postponed, and all that come later stand behind them.
-    pub(super) fn pump_gate(&mut self, id: ObjectId, given: Option<Give>, out: &mut Output) {
+    pub(super) fn pump_policy(&mut self, id: ObjectId, given: Option<Give>, out: &mut Output) {
         if self.state.object(id).is_some_and(|object| object.is_retired) {
             return;
         }
-        let is_open = self.gate(id).is_some_and(|gate| gate.admit(Entry::Pass).is_some());
+        let is_open = self.policy(id).is_some_and(|policy| policy.admit(Entry::Pass).is_some());
         let (given, upto) = match self.state.object(id).and_then(|object| object.postponed) {
             // What was given back earlier comes first: the end of a write lets in all readers that waited then.
             Some(Postponed { given: Some(earlier), upto, .. }) => (Some(earlier), upto),
             Some(Postponed { given: None, upto, .. }) if !is_open => (given, upto),
             _ => (given, self.waits.last_ticket()),
         };
-        while let Some(Object { body: Body::Gate(gate), lines, .. }) = self.state.object(id) {
+        while let Some(Object { body: Body::Policy(policy), lines, .. }) = self.state.object(id) {
             let waiting = Lanes::from_bits(
                 u8::from(!lines[0].is_empty()) | u8::from(!lines[1].is_empty()) << 1,
             );
             let waited =
                 lines[0].head().and_then(|wait_id| self.waits.ticket(wait_id)) <= Some(upto);
-            let lane = gate.next_lane(given.filter(|_| waited), waiting);
+            let lane = policy.next_lane(given.filter(|_| waited), waiting);
             let Some(wait_id) = lines[lane].head() else { break };
             let Some(wait) = self.waits.get(wait_id) else { break };
             let Ask::Enter(entry) = wait.ask else { break };
-            let refusal = too_many(gate, entry);
-            if refusal.is_none() && gate.admit(entry).is_none() && !self.was_let_through(wait_id) {
+            let refusal = too_many(policy, entry);
+            if refusal.is_none() && policy.admit(entry).is_none() && !self.was_let_through(wait_id)
+            {
                 break;
             }
             if out.is_full_for(wait, 0) {
@@ -154,7 +156,7 @@ impl Kernel {
         let Some(wait) = self.waits.get(wait_id).filter(|wait| !wait.dormant) else { return false };
         let Some(object) = self.state.object(wait.object) else { return false };
         matches!(wait.ask, Ask::Enter(Entry::Pass))
-            && matches!(&object.body, Body::Gate(gate) if !gate.passing_changes())
+            && matches!(&object.body, Body::Policy(policy) if !policy.passing_changes())
             && object.postponed.is_some_and(|earlier| wait.ticket() <= earlier.upto)
     }
 
@@ -220,7 +222,7 @@ impl Kernel {
                 self.state.tidy_connection(key);
             }
         }
-        self.pump_gate(id, Some(given), out);
+        self.pump_policy(id, Some(given), out);
         Reply::Answer(Answer::done())
     }
 
@@ -246,7 +248,7 @@ impl Kernel {
             return error(Status::Conflict, "only a writer can become a reader");
         }
         self.convert(asker.owner, fence, fence, Wish::Read, out);
-        self.pump_gate(id, Some(Give::Downgrade), out);
+        self.pump_policy(id, Some(Give::Downgrade), out);
         Reply::Answer(Answer::done().with(Header::Fence, fence))
     }
 
@@ -261,7 +263,7 @@ impl Kernel {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
-        if hold.wish != Wish::Read || !self.gate(id).is_some_and(Gate::can_upgrade) {
+        if hold.wish != Wish::Read || !self.policy(id).is_some_and(PolicyObject::can_upgrade) {
             return error(Status::Conflict, "only the only reader can become the writer");
         }
         let into = self.fence(out);
@@ -280,17 +282,17 @@ impl Kernel {
     }
 
     pub(super) fn count_down(&mut self, id: ObjectId, by: u32, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(id) else { unreachable!("a latch has a gate") };
+        let Some(policy) = self.policy(id) else { unreachable!("a latch has a policy") };
         let change = if by == 1 { CountDown::One } else { CountDown::By(by) };
-        match gate.counted(change) {
+        match policy.counted(change) {
             Ok(count) => {
-                if count != gate.count() {
+                if count != policy.count() {
                     self.set_count(id, count, out);
                 }
                 Reply::Answer(Answer::done().with(Header::Count, count))
             }
             Err(CountError::Zero) => {
-                let count = gate.count();
+                let count = policy.count();
                 Reply::Answer(Answer::done().with(Header::Count, count))
             }
             Err(wrong) => senseless(wrong.to_string()),
@@ -303,16 +305,16 @@ impl Kernel {
         count: Option<u32>,
         out: &mut Output,
     ) -> Reply {
-        let Some(gate) = self.gate(id) else { unreachable!("a latch has a gate") };
-        let count = u64::from(count.unwrap_or_else(|| gate.start()));
+        let Some(policy) = self.policy(id) else { unreachable!("a latch has a policy") };
+        let count = u64::from(count.unwrap_or_else(|| policy.start()));
         self.set_count(id, count, out);
         Reply::Answer(Answer::done().with(Header::Count, count))
     }
 
     pub(super) fn signal(&mut self, id: ObjectId, set: bool, out: &mut Output) -> Reply {
-        let Some(gate) = self.gate(id) else { unreachable!("an event has a gate") };
-        let count = gate.signalled(set);
-        if count != gate.count() {
+        let Some(policy) = self.policy(id) else { unreachable!("an event has a policy") };
+        let count = policy.signalled(set);
+        if count != policy.count() {
             self.set_count(id, count, out);
         }
         Reply::Answer(Answer::done())
@@ -320,6 +322,6 @@ impl Kernel {
 
     pub(super) fn set_count(&mut self, id: ObjectId, count: u64, out: &mut Output) {
         self.emit(&Event::Counted { object: id, count }, out);
-        self.pump_gate(id, None, out);
+        self.pump_policy(id, None, out);
     }
 }
