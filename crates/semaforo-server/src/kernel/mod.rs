@@ -15,7 +15,6 @@ mod codec;
 mod command;
 mod connections;
 mod decide;
-mod ending;
 mod event;
 mod holds;
 mod ids;
@@ -33,6 +32,7 @@ mod slots;
 mod state;
 mod view;
 mod waits;
+mod withdrawal;
 
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
 pub use barriers::{MAX_NUMBERED_PARTIES, MAX_PARTIES};
