@@ -63,7 +63,7 @@ impl Kernel {
         }
         let (head, mut things) = (connection.waits.head(), 0);
         if connection.end == Some(End::Gone) {
-            things += connection.belongings.len();
+            things += connection.holdings.len();
         }
         let most = out.portion.saturating_add(1);
         things = things.saturating_add(self.waits.first_of(head, List::Connection, most).len());
@@ -98,12 +98,12 @@ impl Kernel {
             self.rests(key, out);
             return true;
         }
-        let portion = connection.belongings.first(most);
+        let portion = connection.holdings.first(most);
         let objects = self.objects_of(&portion);
         out.moved += portion.len();
         let given_up = self.state.give_up_first(Owner::Connection(key), most);
         debug_assert_eq!(given_up, Ok(()));
-        let is_over = self.state.connection(key).is_none_or(|it| it.belongings.is_empty());
+        let is_over = self.state.connection(key).is_none_or(|it| it.holdings.is_empty());
         if is_over {
             self.state.remove_connection(key);
         }

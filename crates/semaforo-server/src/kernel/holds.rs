@@ -175,8 +175,8 @@ impl Kernel {
         if let Some(fence) = fence {
             return mine(fence).ok_or_else(gone);
         }
-        let belongings = self.state.belongings(asker.owner).ok_or_else(gone)?;
-        let mut all = belongings.holds_of(id).filter_map(mine);
+        let holdings = self.state.holdings(asker.owner).ok_or_else(gone)?;
+        let mut all = holdings.holds_of(id).filter_map(mine);
         match (all.next(), all.next()) {
             (Some(hold), None) => Ok(hold),
             (None, _) => Err(gone()),

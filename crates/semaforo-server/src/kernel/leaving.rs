@@ -45,7 +45,7 @@ impl Kernel {
         if let Some(check) = session.check.take() {
             self.session_checks.remove(&(check, slot));
         }
-        let (head, has) = (session.waits.head(), session.belongings.len());
+        let (head, has) = (session.waits.head(), session.holdings.len());
         let waits = self.waits.first_of(head, List::Session, out.portion.saturating_add(1)).len();
         if waits.saturating_add(has) <= out.portion {
             self.finish_session(slot, now, out);
@@ -60,7 +60,7 @@ impl Kernel {
     fn finish_session(&mut self, slot: SessionSlot, now: Millis, out: &mut Output) {
         self.end_session_waits(slot, usize::MAX, now, out);
         let Some(session) = self.state.session(slot) else { return };
-        let portion = session.belongings.first(usize::MAX);
+        let portion = session.holdings.first(usize::MAX);
         let objects = self.objects_of(&portion);
         out.moved += 1 + portion.len() + session.kept.len();
         let bytes = session.kept_bytes(u64::MAX);
@@ -171,11 +171,11 @@ impl Kernel {
             return false;
         }
         let Some(session) = self.state.session(slot) else { return true };
-        if session.belongings.len() <= most {
+        if session.holdings.len() <= most {
             self.finish_session(slot, now, out);
             return true;
         }
-        let portion = session.belongings.first(most.min(out.space_left() / RELEASED));
+        let portion = session.holdings.first(most.min(out.space_left() / RELEASED));
         let objects = self.objects_of(&portion);
         out.moved += most;
         for (_, fence) in &portion.holds {

@@ -378,8 +378,8 @@ impl Kernel {
         number: u64,
         meant: Option<u64>,
     ) -> Result<&Message, Reply> {
-        let mine = self.state.belongings(asker.owner);
-        let mine = mine.is_some_and(|belongings| belongings.has_message(queue, number));
+        let mine = self.state.holdings(asker.owner);
+        let mine = mine.is_some_and(|holdings| holdings.has_message(queue, number));
         let message = self.state.queue(queue).and_then(|messages| messages.lent(number));
         let message = message.filter(|_| mine).ok_or_else(|| {
             error(Status::Gone, format!("message {number} is not out to this session (any more)"))

@@ -62,7 +62,7 @@ pub(super) struct Session {
     pub(super) kept: BTreeMap<u64, Kept>,
     /// All answers up to this number have arrived there.
     pub(super) acked: u64,
-    pub(super) belongings: Belongings,
+    pub(super) holdings: Holdings,
     /// It is over for its client, and gives back what it has.
     pub(super) is_leaving: bool,
     /// When it ends unless something is heard of it. Not journaled.
@@ -83,7 +83,7 @@ impl Session {
             label: label.into(),
             kept: BTreeMap::new(),
             acked: 0,
-            belongings: Belongings::default(),
+            holdings: Holdings::default(),
             is_leaving: false,
             deadline: 0,
             check: None,
@@ -131,14 +131,14 @@ impl Portion {
 
 /// What an owner has.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Belongings {
+pub(super) struct Holdings {
     /// Its holds: object and fence.
     holds: OrderedSet<(ObjectId, u64)>,
     /// The messages that are out to it: queue and number.
     messages: OrderedSet<(ObjectId, u64)>,
 }
 
-impl Belongings {
+impl Holdings {
     /// The fences of all its holds, in their order.
     pub(super) fn holds(&self) -> Vec<u64> {
         let mut fences: Vec<_> = self.holds.iter().map(|(_, fence)| fence).collect();

@@ -86,8 +86,8 @@ impl State {
                 emit(Event::BarrierBroken { name })?;
             }
         }
-        for (session, Session { belongings, .. }) in self.sessions() {
-            for fence in belongings.holds() {
+        for (session, Session { holdings, .. }) in self.sessions() {
+            for fence in holdings.holds() {
                 let Some(hold) = self.holds.get(&fence) else { continue };
                 let object = self.object(hold.object).filter(|object| !object.is_retired);
                 let Some(object) = object else { continue };

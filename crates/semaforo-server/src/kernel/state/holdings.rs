@@ -4,7 +4,7 @@ use super::super::codec::BadEvent;
 use super::super::command::Wish;
 use super::super::ids::ObjectId;
 use super::super::policy_object::Give;
-use super::super::session::{Belongings, Owner};
+use super::super::session::{Holdings, Owner};
 use super::{Hold, State, no_message};
 
 impl State {
@@ -36,7 +36,7 @@ impl State {
             object.holders.insert(fence);
         }
         self.holds.insert(fence, Hold { object: id, owner, wish });
-        self.belongings_mut(owner)?.add_hold(id, fence);
+        self.holdings_mut(owner)?.add_hold(id, fence);
         Ok(())
     }
 
@@ -67,11 +67,11 @@ impl State {
         match owner {
             Owner::Connection(key) => {
                 if let Some(connection) = self.connections.get_mut(&key) {
-                    connection.belongings.remove_hold(id, fence);
+                    connection.holdings.remove_hold(id, fence);
                 }
             }
             Owner::Session(session) => {
-                self.session_at(session)?.belongings.remove_hold(id, fence);
+                self.session_at(session)?.holdings.remove_hold(id, fence);
             }
         }
         if let Some(object) = self.object_mut(id) {
@@ -101,9 +101,9 @@ impl State {
         if self.holds.insert(into, Hold { object: id, owner, wish }).is_some() {
             return Err(BadEvent::new(format!("fence {into} was given out already")));
         }
-        let belongings = self.belongings_mut(owner)?;
-        belongings.remove_hold(id, fence);
-        belongings.add_hold(id, into);
+        let holdings = self.holdings_mut(owner)?;
+        holdings.remove_hold(id, fence);
+        holdings.add_hold(id, into);
         if let Some(object) = self.object_mut(id) {
             object.holders.remove(&fence);
             object.holders.insert(into);
@@ -126,7 +126,7 @@ impl State {
         if !lent {
             return Err(no_message(number));
         }
-        self.belongings_mut(owner)?.add_message(queue, number);
+        self.holdings_mut(owner)?.add_message(queue, number);
         Ok(())
     }
 
@@ -137,16 +137,16 @@ impl State {
         number: u64,
     ) -> Result<(), BadEvent> {
         let owner = self.queue_mut(queue)?.borrower(number).ok_or_else(|| no_message(number))?;
-        self.belongings_mut(owner)?.remove_message(queue, number);
+        self.holdings_mut(owner)?.remove_message(queue, number);
         Ok(())
     }
 
     /// Releases all that somebody has had who is no more.
-    pub(in crate::kernel) fn give_up(&mut self, belongings: &Belongings) -> Result<(), BadEvent> {
-        for fence in belongings.holds() {
+    pub(in crate::kernel) fn give_up(&mut self, holdings: &Holdings) -> Result<(), BadEvent> {
+        for fence in holdings.holds() {
             self.release(fence, 0)?;
         }
-        for messages in belongings.messages().chunk_by(|(one, _), (other, _)| one == other) {
+        for messages in holdings.messages().chunk_by(|(one, _), (other, _)| one == other) {
             self.queue_mut(messages[0].0)?
                 .give_back_all(messages.iter().map(|(_, number)| *number));
         }
@@ -159,8 +159,8 @@ impl State {
         owner: Owner,
         most: usize,
     ) -> Result<(), BadEvent> {
-        let Some(belongings) = self.belongings(owner) else { return Ok(()) };
-        let portion = belongings.first(most);
+        let Some(holdings) = self.holdings(owner) else { return Ok(()) };
+        let portion = holdings.first(most);
         for (_, fence) in &portion.holds {
             self.release(*fence, 0)?;
         }
@@ -178,7 +178,7 @@ impl State {
         numbers: &[u64],
     ) -> Result<(), BadEvent> {
         for number in numbers {
-            self.belongings_mut(owner)?.remove_message(queue, *number);
+            self.holdings_mut(owner)?.remove_message(queue, *number);
         }
         self.queue_mut(queue)?.give_back_all(numbers.iter().copied());
         Ok(())
@@ -190,7 +190,7 @@ impl State {
         let Some(fence) = object.holders.iter().next() else { return false };
         object.holders.remove(&fence);
         if let Some(hold) = self.holds.remove(&fence) {
-            self.disown(hold.owner, |belongings| belongings.remove_hold(id, fence));
+            self.disown(hold.owner, |holdings| holdings.remove_hold(id, fence));
         }
         true
     }
@@ -199,39 +199,39 @@ impl State {
     pub(in crate::kernel) fn drop_message(&mut self, queue: ObjectId) -> Option<u64> {
         let (message, borrower) = self.queue_mut(queue).ok()?.drop_any()?;
         if let Some(owner) = borrower {
-            self.disown(owner, |belongings| belongings.remove_message(queue, message.number));
+            self.disown(owner, |holdings| holdings.remove_message(queue, message.number));
         }
         Some(message.payload.len() as u64)
     }
 
     /// Takes something off the list of what an owner has, if there is such an owner.
-    fn disown(&mut self, owner: Owner, take: impl FnOnce(&mut Belongings)) {
+    fn disown(&mut self, owner: Owner, take: impl FnOnce(&mut Holdings)) {
         match owner {
             Owner::Session(slot) => {
                 if let Some(session) = self.session_mut(slot) {
-                    take(&mut session.belongings);
+                    take(&mut session.holdings);
                 }
             }
             Owner::Connection(key) => {
                 if let Some(connection) = self.connections.get_mut(&key) {
-                    take(&mut connection.belongings);
+                    take(&mut connection.holdings);
                 }
                 self.tidy_connection(key);
             }
         }
     }
 
-    pub(in crate::kernel) fn belongings(&self, owner: Owner) -> Option<&Belongings> {
+    pub(in crate::kernel) fn holdings(&self, owner: Owner) -> Option<&Holdings> {
         match owner {
-            Owner::Connection(key) => self.connections.get(&key).map(|other| &other.belongings),
-            Owner::Session(slot) => self.session(slot).map(|session| &session.belongings),
+            Owner::Connection(key) => self.connections.get(&key).map(|other| &other.holdings),
+            Owner::Session(slot) => self.session(slot).map(|session| &session.holdings),
         }
     }
 
-    pub(super) fn belongings_mut(&mut self, owner: Owner) -> Result<&mut Belongings, BadEvent> {
+    pub(super) fn holdings_mut(&mut self, owner: Owner) -> Result<&mut Holdings, BadEvent> {
         Ok(match owner {
-            Owner::Connection(key) => &mut self.connections.entry(key).or_default().belongings,
-            Owner::Session(slot) => &mut self.session_at(slot)?.belongings,
+            Owner::Connection(key) => &mut self.connections.entry(key).or_default().holdings,
+            Owner::Session(slot) => &mut self.session_at(slot)?.holdings,
         })
     }
 }

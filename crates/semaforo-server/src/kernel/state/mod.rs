@@ -24,7 +24,7 @@ use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::policy_object::{Give, PolicyObject};
-use super::session::{Belongings, Kept, Owner, Session, SessionId};
+use super::session::{Holdings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
 use super::waits::{Chain, Line, Wait};
 use objects::Objects;
@@ -110,7 +110,7 @@ pub(super) struct Hold {
 /// A connection that holds something or waits. Not journaled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connection {
-    pub(super) belongings: Belongings,
+    pub(super) holdings: Holdings,
     pub(super) waits: Chain,
     /// It does not read what it is sent: its waits are dormant.
     pub(super) paused: bool,
@@ -189,7 +189,7 @@ impl State {
             }
             Event::SessionLeaves { session } => self.hide_session(*session)?,
             Event::LoansEnded { session, queue, upto } => {
-                let loans = self.session_at(*session)?.belongings.messages_of(*queue, *upto);
+                let loans = self.session_at(*session)?.holdings.messages_of(*queue, *upto);
                 self.end_loans(Owner::Session(*session), *queue, &loans)?;
             }
             Event::SessionEnded { session } => self.end_session(*session)?,
@@ -493,13 +493,13 @@ impl State {
         let object = object.ok_or_else(|| BadEvent::new(format!("in place {id} is nothing")))?;
         for fence in object.holders.iter() {
             if let Some(hold) = self.holds.remove(&fence) {
-                self.belongings_mut(hold.owner)?.remove_hold(id, fence);
+                self.holdings_mut(hold.owner)?.remove_hold(id, fence);
             }
         }
         if let Body::Queue(messages) = &object.body {
             self.retired_numbers = self.retired_numbers.max(messages.next);
             for (number, owner) in messages.borrowers() {
-                self.belongings_mut(owner)?.remove_message(id, number);
+                self.holdings_mut(owner)?.remove_message(id, number);
             }
         }
         Ok(())
@@ -553,8 +553,8 @@ impl State {
     }
 
     fn end_session(&mut self, slot: SessionSlot) -> Result<(), BadEvent> {
-        let belongings = std::mem::take(&mut self.session_at(slot)?.belongings);
-        self.give_up(&belongings)?;
+        let holdings = std::mem::take(&mut self.session_at(slot)?.holdings);
+        self.give_up(&holdings)?;
         if let Some(session) = self.sessions.vacate(slot) {
             self.outcomes -= session.kept.len();
             self.name_bytes -= session.label.len();
@@ -590,7 +590,7 @@ impl State {
     /// Forgets a connection that neither has nor waits for anything.
     pub(super) fn tidy_connection(&mut self, key: ConnectionKey) {
         let idle = |other: &Connection| {
-            let has_nothing = other.belongings.is_empty() && other.waits.is_empty();
+            let has_nothing = other.holdings.is_empty() && other.waits.is_empty();
             has_nothing && !other.paused && !other.is_busy
         };
         if self.connections.get(&key).is_some_and(idle) {
