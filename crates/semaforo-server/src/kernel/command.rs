@@ -120,7 +120,7 @@ pub enum Verb<'a> {
     /// What does it look like?
     Show,
     /// A hold of so many permits (1 of a lock), or for writing or reading.
-    Acquire(Wish),
+    Acquire(HoldMode),
     /// A hold, or part of it, is given back.
     Release {
         /// Which; none: the only one.
@@ -236,14 +236,14 @@ impl Verb<'_> {
     }
 }
 
-/// What a holder wants.
+/// How something is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// So many permits of a semaphore; 1 of a lock.
+pub enum HoldMode {
+    /// By so many permits of a semaphore; 1 of a lock.
     Permits(u32),
-    /// To read beside others.
+    /// For reading, beside other readers.
     Read,
-    /// To write alone.
+    /// For writing, alone.
     Write,
 }
 

@@ -1,7 +1,7 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
 use super::answer::{Answer, Content, Header, Status};
-use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+use super::command::{Command, HoldMode, Millis, Operation, Origin, Retry, Settings, Verb};
 use super::event::Event;
 use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::policy_object::Entry;
@@ -171,13 +171,13 @@ impl Kernel {
         match (kind, verb) {
             (_, Verb::Create(settings)) => self.create(kind, name, settings, out),
             (Kind::Lock, Verb::Acquire(_)) => {
-                self.enter_by_use(asker, kind, name, Wish::Permits(1), out)
+                self.enter_by_use(asker, kind, name, HoldMode::Permits(1), out)
             }
-            (Kind::ReadWriteLock, Verb::Acquire(Wish::Permits(_))) => {
+            (Kind::ReadWriteLock, Verb::Acquire(HoldMode::Permits(_))) => {
                 senseless("a reader-writer lock has readers and writers, not permits")
             }
-            (Kind::ReadWriteLock, Verb::Acquire(wish)) => {
-                self.enter_by_use(asker, kind, name, wish, out)
+            (Kind::ReadWriteLock, Verb::Acquire(mode)) => {
+                self.enter_by_use(asker, kind, name, mode, out)
             }
             (Kind::Barrier, Verb::Arrive { parties, generation }) => {
                 self.arrive(asker, name, parties, generation, out)
@@ -221,7 +221,7 @@ impl Kernel {
                 None => error(Status::NotFound, "there is no such object"),
             },
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(id, out),
-            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, id, wish, out),
+            (Kind::Semaphore, Verb::Acquire(mode)) => self.acquire(asker, id, mode, out),
             (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
                 Verb::Release { fence: None, permits } if self.is_open_at(id) => {
                     self.add_permits(id, permits.unwrap_or(1), out)

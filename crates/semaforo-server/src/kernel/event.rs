@@ -5,7 +5,7 @@
 
 use super::answer::Answer;
 use super::codec::{BadEvent, Reader, put_bytes, put_number, put_signed};
-use super::command::{Millis, Settings, Wish};
+use super::command::{HoldMode, Millis, Settings};
 use super::ids::{ObjectId, SessionSlot};
 use super::kind::Kind;
 use super::session::SessionId;
@@ -28,11 +28,11 @@ pub enum Event<'a> {
     /// A session ended: its holds are released, and its messages back.
     SessionEnded { session: SessionSlot },
     /// A session holds something. The object exists from now on if it exists by use.
-    Granted { session: SessionSlot, fence: u64, kind: Kind, name: &'a str, wish: Wish },
+    Granted { session: SessionSlot, fence: u64, kind: Kind, name: &'a str, mode: HoldMode },
     /// A hold is over, or smaller than it was.
     Released { fence: u64, permits: u32 },
     /// A hold for writing became one for reading, or the other way round with a new fence.
-    Converted { fence: u64, into: u64, wish: Wish },
+    Converted { fence: u64, into: u64, mode: HoldMode },
     /// A semaphore has another number of permits.
     Resized { object: ObjectId, permits: u32 },
     /// A latch, an event or an open semaphore has another state.
@@ -127,18 +127,18 @@ impl<'a> Event<'a> {
             Self::SessionEnded { session } => {
                 numbers(out, tag::SESSION_ENDED, &[u64::from(session.0)])
             }
-            Self::Granted { session, fence, kind, name, wish } => {
+            Self::Granted { session, fence, kind, name, mode } => {
                 numbers(out, tag::GRANTED, &[u64::from(session.0), *fence]);
                 out.push(*kind as u8);
                 put_bytes(out, name.as_bytes());
-                put_wish(out, *wish);
+                put_mode(out, *mode);
             }
             Self::Released { fence, permits } => {
                 numbers(out, tag::RELEASED, &[*fence, u64::from(*permits)]);
             }
-            Self::Converted { fence, into, wish } => {
+            Self::Converted { fence, into, mode } => {
                 numbers(out, tag::CONVERTED, &[*fence, *into]);
-                put_wish(out, *wish);
+                put_mode(out, *mode);
             }
             Self::Resized { object, permits } => {
                 numbers(out, tag::RESIZED, &[u64::from(object.0), u64::from(*permits)]);
@@ -224,13 +224,13 @@ impl<'a> Event<'a> {
                 fence: reader.number()?,
                 kind: kind(reader)?,
                 name: reader.text()?,
-                wish: wish(reader)?,
+                mode: mode(reader)?,
             },
             tag::RELEASED => Self::Released { fence: reader.number()?, permits: reader.small()? },
             tag::CONVERTED => Self::Converted {
                 fence: reader.number()?,
                 into: reader.number()?,
-                wish: wish(reader)?,
+                mode: mode(reader)?,
             },
             tag::RESIZED => Self::Resized { object: reader.object()?, permits: reader.small()? },
             tag::COUNTED => Self::Counted { object: reader.object()?, count: reader.number()? },
@@ -306,20 +306,20 @@ fn named(out: &mut Vec<u8>, tag: u8, name: &str) {
     put_bytes(out, name.as_bytes());
 }
 
-fn put_wish(out: &mut Vec<u8>, wish: Wish) {
-    match wish {
-        Wish::Permits(permits) => numbers(out, 0, &[u64::from(permits)]),
-        Wish::Read => out.push(1),
-        Wish::Write => out.push(2),
+fn put_mode(out: &mut Vec<u8>, mode: HoldMode) {
+    match mode {
+        HoldMode::Permits(permits) => numbers(out, 0, &[u64::from(permits)]),
+        HoldMode::Read => out.push(1),
+        HoldMode::Write => out.push(2),
     }
 }
 
-fn wish(reader: &mut Reader<'_>) -> Result<Wish, BadEvent> {
+fn mode(reader: &mut Reader<'_>) -> Result<HoldMode, BadEvent> {
     Ok(match reader.byte()? {
-        0 => Wish::Permits(reader.small()?),
-        1 => Wish::Read,
-        2 => Wish::Write,
-        unknown => return Err(BadEvent::new(format!("a wish of number {unknown}"))),
+        0 => HoldMode::Permits(reader.small()?),
+        1 => HoldMode::Read,
+        2 => HoldMode::Write,
+        unknown => return Err(BadEvent::new(format!("a hold mode of number {unknown}"))),
     })
 }
 

@@ -4,7 +4,7 @@
 use semaforo::policy::{CountDown, CountError, Lanes};
 
 use super::answer::{Answer, Header, Status};
-use super::command::Wish;
+use super::command::HoldMode;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
@@ -29,7 +29,7 @@ impl Kernel {
         asker: &Asker,
         kind: Kind,
         name: &str,
-        wish: Wish,
+        mode: HoldMode,
         out: &mut Output,
     ) -> Reply {
         if self.state.find(kind, name).is_none()
@@ -39,7 +39,7 @@ impl Kernel {
         }
         match self.state.find_or_make(kind, name) {
             Ok(id) => {
-                let reply = self.enter(asker, id, Entry::Hold(wish), out);
+                let reply = self.enter(asker, id, Entry::Hold(mode), out);
                 self.state.vanish(id);
                 reply
             }
@@ -88,17 +88,17 @@ impl Kernel {
                 Answer::done()
             }
             Entry::Hold(_) if self.is_open_at(id) => self.use_up(id, entry, out),
-            Entry::Hold(wish) => {
+            Entry::Hold(mode) => {
                 let fence = self.fence(out);
                 match owner {
                     Owner::Session(session) => {
                         let Some(object) = self.state.object(id) else { unreachable!() };
                         let (kind, name) = (object.kind, object.name.clone());
                         let name = &*name;
-                        self.emit(&Event::Granted { session, fence, kind, name, wish }, out);
+                        self.emit(&Event::Granted { session, fence, kind, name, mode }, out);
                     }
                     Owner::Connection(_) => {
-                        let granted = self.state.grant(owner, fence, id, wish);
+                        let granted = self.state.grant(owner, fence, id, mode);
                         debug_assert_eq!(granted, Ok(()));
                     }
                 }
@@ -198,9 +198,9 @@ impl Kernel {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
-        let permits = match (permits, hold.wish) {
+        let permits = match (permits, hold.mode) {
             (None, _) => 0,
-            (Some(permits), Wish::Permits(held)) if permits <= held => {
+            (Some(permits), HoldMode::Permits(held)) if permits <= held => {
                 if permits == 0 && held > 0 {
                     return Reply::Answer(Answer::done());
                 }
@@ -210,9 +210,9 @@ impl Kernel {
                 return senseless(format!("the hold has fewer than {permits} permits"));
             }
         };
-        let given = match hold.wish {
-            Wish::Permits(held) if permits > 0 && permits < held => Give::Permits(permits),
-            wish => Give::back(wish),
+        let given = match hold.mode {
+            HoldMode::Permits(held) if permits > 0 && permits < held => Give::Permits(permits),
+            mode => Give::back(mode),
         };
         match asker.owner {
             Owner::Session(_) => self.emit(&Event::Released { fence, permits }, out),
@@ -244,10 +244,10 @@ impl Kernel {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
-        if hold.wish != Wish::Write {
+        if hold.mode != HoldMode::Write {
             return error(Status::Conflict, "only a writer can become a reader");
         }
-        self.convert(asker.owner, fence, fence, Wish::Read, out);
+        self.convert(asker.owner, fence, fence, HoldMode::Read, out);
         self.pump_policy(id, Some(Give::Downgrade), out);
         Reply::Answer(Answer::done().with(Header::Fence, fence))
     }
@@ -263,19 +263,19 @@ impl Kernel {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
-        if hold.wish != Wish::Read || !self.policy(id).is_some_and(PolicyObject::can_upgrade) {
+        if hold.mode != HoldMode::Read || !self.policy(id).is_some_and(PolicyObject::can_upgrade) {
             return error(Status::Conflict, "only the only reader can become the writer");
         }
         let into = self.fence(out);
-        self.convert(asker.owner, fence, into, Wish::Write, out);
+        self.convert(asker.owner, fence, into, HoldMode::Write, out);
         Reply::Answer(Answer::done().with(Header::Fence, into))
     }
 
-    fn convert(&mut self, owner: Owner, fence: u64, into: u64, wish: Wish, out: &mut Output) {
+    fn convert(&mut self, owner: Owner, fence: u64, into: u64, mode: HoldMode, out: &mut Output) {
         match owner {
-            Owner::Session(_) => self.emit(&Event::Converted { fence, into, wish }, out),
+            Owner::Session(_) => self.emit(&Event::Converted { fence, into, mode }, out),
             Owner::Connection(_) => {
-                let converted = self.state.convert(fence, into, wish);
+                let converted = self.state.convert(fence, into, mode);
                 debug_assert_eq!(converted, Ok(()));
             }
         }

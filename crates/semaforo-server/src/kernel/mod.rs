@@ -38,7 +38,7 @@ pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
 pub use barriers::{MAX_NUMBERED_PARTIES, MAX_PARTIES};
 pub use codec::BadEvent;
 pub use command::{
-    Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish,
+    Charge, Command, ConnectionKey, HoldMode, Millis, Operation, Origin, Retry, Settings, Verb,
 };
 pub use decide::MAX_OUTSTANDING;
 pub use event::Event;

@@ -6,7 +6,7 @@ use semaforo::policy::{
 };
 
 use super::codec::BadEvent;
-use super::command::{Settings, Wish};
+use super::command::{HoldMode, Settings};
 
 /// A policy and its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// To hold something.
-    Hold(Wish),
+    Hold(HoldMode),
     /// To get past.
     Pass,
 }
@@ -47,11 +47,11 @@ pub(super) enum Give {
 
 impl Give {
     /// What gives such a hold back.
-    pub(super) fn back(wish: Wish) -> Self {
-        match wish {
-            Wish::Permits(permits) => Self::Permits(permits),
-            Wish::Read => Self::Read,
-            Wish::Write => Self::Write,
+    pub(super) fn back(mode: HoldMode) -> Self {
+        match mode {
+            HoldMode::Permits(permits) => Self::Permits(permits),
+            HoldMode::Read => Self::Read,
+            HoldMode::Write => Self::Write,
         }
     }
 
@@ -153,16 +153,16 @@ impl PolicyObject {
     /// The word after letting somebody in, if that is allowed.
     pub(super) fn admit(&self, entry: Entry) -> Option<u64> {
         match (self.rule, entry) {
-            (Rule::Lock, Entry::Hold(Wish::Permits(1))) => Exclusive.acquire(self.word, ()),
-            (Rule::Semaphore { permits }, Entry::Hold(Wish::Permits(asked))) => {
+            (Rule::Lock, Entry::Hold(HoldMode::Permits(1))) => Exclusive.acquire(self.word, ()),
+            (Rule::Semaphore { permits }, Entry::Hold(HoldMode::Permits(asked))) => {
                 Permits::new(permits, false).acquire(self.word, asked)
             }
-            (Rule::OpenSemaphore { permits, .. }, Entry::Hold(Wish::Permits(asked))) => {
+            (Rule::OpenSemaphore { permits, .. }, Entry::Hold(HoldMode::Permits(asked))) => {
                 let policy = Permits::new(permits, false);
                 policy.release(policy.acquire(self.word, asked)?, Giving::Forget(asked)).ok()
             }
-            (Rule::ReadWrite, Entry::Hold(wish @ (Wish::Read | Wish::Write))) => {
-                ReadWrite.acquire(self.word, access(wish))
+            (Rule::ReadWrite, Entry::Hold(mode @ (HoldMode::Read | HoldMode::Write))) => {
+                ReadWrite.acquire(self.word, access(mode))
             }
             (Rule::Latch { .. }, Entry::Pass) => Counting.acquire(self.word, ()),
             (Rule::Manual { .. }, Entry::Pass) => Open.acquire(self.word, ()),
@@ -176,7 +176,7 @@ impl PolicyObject {
         match (self.rule, entry) {
             (
                 Rule::Semaphore { permits } | Rule::OpenSemaphore { permits, .. },
-                Entry::Hold(Wish::Permits(asked)),
+                Entry::Hold(HoldMode::Permits(asked)),
             ) => Permits::new(permits, false).overtakes(self.word, asked),
             // All that wait will pass, too.
             (Rule::Latch { .. } | Rule::Manual { .. }, Entry::Pass) => true,
@@ -185,8 +185,8 @@ impl PolicyObject {
     }
 
     /// Lets a holder in.
-    pub(super) fn hold(&mut self, wish: Wish) -> Result<(), BadEvent> {
-        let word = self.admit(Entry::Hold(wish)).filter(|_| !self.is_open());
+    pub(super) fn hold(&mut self, mode: HoldMode) -> Result<(), BadEvent> {
+        let word = self.admit(Entry::Hold(mode)).filter(|_| !self.is_open());
         self.word = word.ok_or_else(|| BadEvent::new("more is granted than there is"))?;
         Ok(())
     }
@@ -282,7 +282,7 @@ impl PolicyObject {
     /// The line that somebody waits in.
     pub(super) fn lane(&self, entry: Entry) -> usize {
         match (self.rule, entry) {
-            (Rule::ReadWrite, Entry::Hold(wish)) => ReadWrite.lane(access(wish)),
+            (Rule::ReadWrite, Entry::Hold(mode)) => ReadWrite.lane(access(mode)),
             _ => 0,
         }
     }
@@ -306,6 +306,6 @@ fn without_excess(policy: Permits, word: u64) -> u64 {
     policy.release(word, excess).unwrap_or(word)
 }
 
-fn access(wish: Wish) -> Access {
-    if wish == Wish::Read { Access::Read } else { Access::Write }
+fn access(mode: HoldMode) -> Access {
+    if mode == HoldMode::Read { Access::Read } else { Access::Write }
 }

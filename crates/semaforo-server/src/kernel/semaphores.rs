@@ -3,7 +3,7 @@
 use semaforo::policy::Permits;
 
 use super::answer::{Answer, Status};
-use super::command::Wish;
+use super::command::HoldMode;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::ids::ObjectId;
@@ -12,7 +12,7 @@ use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// The refusal of a request for more permits than there can be.
 pub(super) fn too_many(policy: &PolicyObject, entry: Entry) -> Option<Answer> {
-    let Entry::Hold(Wish::Permits(asked)) = entry else { return None };
+    let Entry::Hold(HoldMode::Permits(asked)) = entry else { return None };
     let most = policy.most_permits();
     (asked > most).then(|| {
         let reason = format!("{asked} permits were asked for, but there can be only {most}");
@@ -43,11 +43,11 @@ impl Kernel {
         &mut self,
         asker: &Asker,
         id: ObjectId,
-        wish: Wish,
+        mode: HoldMode,
         out: &mut Output,
     ) -> Reply {
-        let entry = Entry::Hold(wish);
-        if !matches!(wish, Wish::Permits(_)) {
+        let entry = Entry::Hold(mode);
+        if !matches!(mode, HoldMode::Permits(_)) {
             return senseless("a semaphore has permits, not readers and writers");
         }
         match self.policy(id).and_then(|policy| too_many(policy, entry)) {

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::command::{ConnectionKey, Wish};
+use super::command::{ConnectionKey, HoldMode};
 use super::ids::ObjectId;
 use super::messages::Messages;
 use super::session::Owner;
@@ -146,7 +146,7 @@ pub struct Holder {
     /// Its number.
     pub fence: u64,
     /// What is held.
-    pub wish: Wish,
+    pub mode: HoldMode,
     /// By whom.
     pub who: Who,
 }
@@ -202,7 +202,7 @@ impl Kernel {
         let object = self.state.object(id)?;
         let holders = object.holders.iter().take(MOST_SHOWN).filter_map(|fence| {
             let hold = self.state.hold(fence)?;
-            Some(Holder { fence, wish: hold.wish, who: self.who(hold.owner) })
+            Some(Holder { fence, mode: hold.mode, who: self.who(hold.owner) })
         });
         let waiters = object.lines.iter().flat_map(Line::ids);
         let waiters = waiters.filter_map(|wait_id| Some(self.who(self.waits.get(wait_id)?.owner)));

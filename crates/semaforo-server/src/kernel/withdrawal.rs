@@ -154,7 +154,7 @@ impl Kernel {
     pub(super) fn objects_of(&self, portion: &Portion) -> Vec<(ObjectId, Option<Give>)> {
         let mut objects: Vec<(ObjectId, Option<Give>)> = Vec::new();
         for hold in portion.holds.iter().filter_map(|(_, fence)| self.state.hold(*fence)) {
-            let given = Some(Give::back(hold.wish));
+            let given = Some(Give::back(hold.mode));
             match objects.last_mut() {
                 // The end of a write is what lets readers in.
                 Some((id, before)) if *id == hold.object => {

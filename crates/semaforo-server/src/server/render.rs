@@ -1,8 +1,8 @@
 //! From the kernel's answers to bytes.
 
 use crate::kernel::{
-    Answer, ConnectionKey, Content, Details, Entry, Header, Holder, Listing, ObjectView, View, Who,
-    Wish,
+    Answer, ConnectionKey, Content, Details, Entry, Header, HoldMode, Holder, Listing, ObjectView,
+    View, Who,
 };
 use crate::wire::{Value, write_answer, write_string};
 
@@ -131,14 +131,14 @@ fn show(json: &mut Json, object: &ObjectView, address: &dyn Fn(ConnectionKey) ->
     }
     json.number("held", object.held as u64);
     json.key("holders");
-    json.array(&object.holders, |json, Holder { fence, wish, who }| {
+    json.array(&object.holders, |json, Holder { fence, mode, who }| {
         json.object(|json| {
             json.text("who", &called(who, address));
             json.number("fence", *fence);
-            match wish {
-                Wish::Permits(permits) => json.number("permits", (*permits).into()),
-                Wish::Read => json.text("mode", "read"),
-                Wish::Write => json.text("mode", "write"),
+            match mode {
+                HoldMode::Permits(permits) => json.number("permits", (*permits).into()),
+                HoldMode::Read => json.text("mode", "read"),
+                HoldMode::Write => json.text("mode", "write"),
             }
         });
     });

@@ -10,8 +10,8 @@ use super::http::operations::{
 };
 use super::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
 use crate::kernel::{
-    Answer, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb,
-    Wish,
+    Answer, Charge, Command, HoldMode, Kind, Operation, Retry, Selection, SessionId, Settings,
+    Status, Verb,
 };
 use crate::wire::Request;
 
@@ -302,12 +302,12 @@ impl<'a> Words<'a, '_> {
             "ACQUIRE" => Verb::Acquire(match kind {
                 Kind::ReadWriteLock => {
                     if self.is_other(&MODE)? {
-                        Wish::Read
+                        HoldMode::Read
                     } else {
-                        Wish::Write
+                        HoldMode::Write
                     }
                 }
-                _ => Wish::Permits(self.number(&PERMITS_WANTED)?.unwrap_or(1)),
+                _ => HoldMode::Permits(self.number(&PERMITS_WANTED)?.unwrap_or(1)),
             }),
             "RELEASE" => {
                 Verb::Release { fence: self.number(&FENCE)?, permits: self.number(&PERMITS_GIVEN)? }

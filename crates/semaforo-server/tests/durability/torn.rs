@@ -6,8 +6,8 @@ use semaforo_server::journal::{
     Background, Durability, FileJournal, Journal, Luck, Options, Position, SimulatedDisk,
 };
 use semaforo_server::kernel::{
-    Charge, Command, ConnectionKey, Kernel, Kind, Limits, Operation, Origin, Output, Retry,
-    SessionId, Settings, State, Verb, Wish,
+    Charge, Command, ConnectionKey, HoldMode, Kernel, Kind, Limits, Operation, Origin, Output,
+    Retry, SessionId, Settings, State, Verb,
 };
 
 /// Small segments and early snapshots, so that much happens with few batches.
@@ -43,8 +43,8 @@ fn command(turn: u64, payload: &[u8]) -> Command<'_> {
         2 => object(Kind::Semaphore, "s", Verb::Create(Settings::Semaphore { permits: 100 })),
         3 | 4 | 6 | 11 => object(Kind::Queue, "q", Verb::Put { payload, priority: 0, delay: 0 }),
         5 => object(Kind::Queue, "q", Verb::Take { manual: turn.is_multiple_of(2) }),
-        7 => object(Kind::Semaphore, "s", Verb::Acquire(Wish::Permits(2))),
-        8 => object(Kind::Lock, "l", Verb::Acquire(Wish::Permits(1))),
+        7 => object(Kind::Semaphore, "s", Verb::Acquire(HoldMode::Permits(2))),
+        8 => object(Kind::Lock, "l", Verb::Acquire(HoldMode::Permits(1))),
         9 => object(Kind::Lock, "l", Verb::Release { fence: None, permits: None }),
         10 => object(Kind::Latch, "c", Verb::Create(Settings::Latch { count: 9 })),
         _ => object(Kind::Latch, "c", Verb::Down { by: 1 }),

@@ -2,8 +2,9 @@
 //! portions, and no request gets anything meanwhile that it would not have got.
 
 use semaforo_server::kernel::{
+    HoldMode,
     Kind::{Latch, Lock, Queue, Semaphore},
-    Verb, Wish,
+    Verb,
 };
 
 use crate::support::{
@@ -18,7 +19,7 @@ fn slow_world() -> World {
     let mut world = World::default();
     world.portion = 3;
     world.done(connection(9), Semaphore, "s", semaphore(1));
-    world.hold(connection(9), Semaphore, "s", Wish::Permits(1));
+    world.hold(connection(9), Semaphore, "s", HoldMode::Permits(1));
     world
 }
 
@@ -74,7 +75,7 @@ fn requests_of_a_session_whose_connection_is_gone() {
 #[test]
 fn a_connection_that_half_closes() {
     let mut world = slow_world();
-    let fence = world.hold(connection(1), Lock, "l", Wish::Permits(1));
+    let fence = world.hold(connection(1), Lock, "l", HoldMode::Permits(1));
     let requests = waits(&mut world, connection(1));
     world.half_close(1);
     assert_eq!(answered(&world, &requests), 0);
@@ -97,7 +98,7 @@ fn a_connection_that_half_closes() {
 #[test]
 fn a_connection_that_half_closes_and_is_gone() {
     let mut world = slow_world();
-    world.hold(connection(1), Lock, "l", Wish::Permits(1));
+    world.hold(connection(1), Lock, "l", HoldMode::Permits(1));
     let requests = waits(&mut world, connection(1));
     world.half_close(1);
     world.pass(0);
@@ -172,7 +173,7 @@ fn requests_that_end_while_their_connection_is_passed_over() {
 fn a_connection_that_does_not_read_and_is_gone() {
     let mut world = slow_world();
     for number in 0..MANY {
-        world.hold(connection(1), Lock, &format!("l{number}"), Wish::Permits(1));
+        world.hold(connection(1), Lock, &format!("l{number}"), HoldMode::Permits(1));
     }
     world.pause(1);
     world.disconnect(1);

@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 use semaforo_server::kernel::{
-    Details, Header,
+    Details, Header, HoldMode,
     Kind::{self, Barrier, Event, Latch, Lock, Queue, ReadWriteLock, Semaphore},
-    Operation, Verb, Wish,
+    Operation, Verb,
 };
 
 use crate::support::{
@@ -26,7 +26,7 @@ fn slow_world() -> World {
 fn locks(world: &mut World, holder: Caller) -> Vec<Request> {
     let one = |number| {
         let name = format!("l{number}");
-        world.hold(holder, Lock, &name, Wish::Permits(1));
+        world.hold(holder, Lock, &name, HoldMode::Permits(1));
         world.ask(connection(50 + number), Lock, &name, acquire(1))
     };
     (0..MANY).map(one).collect()
@@ -65,7 +65,7 @@ fn a_session_that_waits() {
     world.open(1, 60_000);
     let session = connection(1).of(1);
     world.done(connection(9), Semaphore, "s", semaphore(1));
-    let fence = world.hold(connection(9), Semaphore, "s", Wish::Permits(1));
+    let fence = world.hold(connection(9), Semaphore, "s", HoldMode::Permits(1));
     let waits: Vec<_> = (0..MANY).map(|_| world.ask(session, Semaphore, "s", acquire(1))).collect();
     let other = world.ask(connection(2), Semaphore, "s", acquire(1));
     let close = world.command(session, Operation::Close);
@@ -173,14 +173,14 @@ fn an_object_that_is_deleted() {
     world.open(1, 60_000);
     world.done(connection(9), Semaphore, "s", semaphore(20));
     for _ in 0..MANY {
-        world.hold(connection(1).of(1), Semaphore, "s", Wish::Permits(2));
+        world.hold(connection(1).of(1), Semaphore, "s", HoldMode::Permits(2));
     }
     let waits: Vec<_> =
         (0..MANY).map(|at| world.ask(connection(at), Semaphore, "s", acquire(1))).collect();
     world.done(connection(9), Semaphore, "s", Verb::Delete);
     assert_eq!(world.try_(connection(9), Semaphore, "s", acquire(1)), 404);
     world.done(connection(9), Semaphore, "s", semaphore(1));
-    world.hold(connection(8), Semaphore, "s", Wish::Permits(1));
+    world.hold(connection(8), Semaphore, "s", HoldMode::Permits(1));
     // One gives up before it is told, and one is gone.
     assert!(world.cancel(waits[9]));
     world.disconnect(8);

@@ -1,8 +1,9 @@
 //! There is only so much of everything.
 
 use semaforo_server::kernel::{
+    HoldMode,
     Kind::{Barrier, Event, Latch, Lock, Queue, ReadWriteLock, Semaphore},
-    Limits, Operation, Selection, SessionId, Verb, Wish,
+    Limits, Operation, Selection, SessionId, Verb,
 };
 
 use crate::support::{
@@ -14,7 +15,7 @@ use crate::support::{
 fn objects() {
     let mut world = World::limited(Limits { objects: 2, ..Limits::default() });
     world.done(connection(1), Semaphore, "s", semaphore(1));
-    world.hold(connection(1), Lock, "a", Wish::Permits(1));
+    world.hold(connection(1), Lock, "a", HoldMode::Permits(1));
     assert_eq!(world.try_(connection(1), Lock, "b", acquire(1)), 429);
     assert_eq!(world.try_(connection(1), ReadWriteLock, "b", READ), 429);
     assert_eq!(world.try_(connection(1), Barrier, "b", arrive(2)), 429);
@@ -130,7 +131,7 @@ fn outcomes() {
         world.done(connection(9), Latch, "l", latch(0));
         world.done(connection(9), Queue, "q", queue(0));
         world.done(connection(9), Queue, "q", put(b"m"));
-        let mut hold = world.hold(session, Lock, "a", Wish::Permits(1));
+        let mut hold = world.hold(session, Lock, "a", HoldMode::Permits(1));
         let mut seq = 1;
         while world.try_(session.seq(seq), kind, name, verb) == 200 {
             assert!(world.kernel.memory() <= limits.memory, "{verb:?}");
@@ -141,7 +142,7 @@ fn outcomes() {
         assert_eq!(world.try_(session.seq(1), kind, name, verb), 200);
         assert_eq!(world.try_(session, Event, "e", Verb::Set), 200);
         world.done(session.seq(seq), Lock, "a", release(hold));
-        hold = world.hold(session.acked(1), Lock, "a", Wish::Permits(1));
+        hold = world.hold(session.acked(1), Lock, "a", HoldMode::Permits(1));
         world.done(session.seq(seq + 1), Lock, "a", release(hold));
         // One and the same message, again and again, is not for ever.
         let mut statuses = Vec::new();
@@ -163,7 +164,7 @@ fn lists_are_in_order_and_cut_at_the_limit() {
     for name in ["b", "ab", "a", "c"] {
         world.done(connection(1), Semaphore, name, semaphore(1));
     }
-    world.hold(connection(1), Lock, "a", Wish::Permits(1));
+    world.hold(connection(1), Lock, "a", HoldMode::Permits(1));
     let mut list = |kind, prefix, after, limit| {
         let list = Operation::List(Selection { kind, prefix, after, limit });
         let request = world.command(connection(1), list);

@@ -1,14 +1,14 @@
 //! Locks: one holder at a time, known by its fence.
 
 use semaforo_server::kernel::{
-    Header,
+    Header, HoldMode,
     Kind::{Barrier, Lock, ReadWriteLock},
-    Verb, Wish,
+    Verb,
 };
 
 use crate::support::{RELEASE, World, acquire, arrive, connection, release, release_some};
 
-const ONE: Wish = Wish::Permits(1);
+const ONE: HoldMode = HoldMode::Permits(1);
 
 #[test]
 fn m_04_nobody_can_release_what_nobody_holds() {
@@ -112,7 +112,7 @@ fn a_method_that_a_kind_does_not_have_is_refused_whether_or_not_the_object_is_th
     let mut world = World::default();
     world.hold(connection(1), Lock, "there", ONE);
     world.ask(connection(1), Barrier, "there", arrive(2));
-    world.hold(connection(1), ReadWriteLock, "there", Wish::Read);
+    world.hold(connection(1), ReadWriteLock, "there", HoldMode::Read);
     let (fence, check) = (None, Verb::Check { fence: 1 });
     for name in ["there", "missing"] {
         for verb in [Verb::Downgrade { fence }, Verb::Upgrade { fence }] {
@@ -130,9 +130,10 @@ fn a_method_that_a_kind_does_not_have_is_refused_whether_or_not_the_object_is_th
 fn only_a_semaphore_knows_permits() {
     let mut world = World::default();
     for permits in [0, 1, 2] {
-        for (kind, wish) in [(Lock, ONE), (ReadWriteLock, Wish::Read), (ReadWriteLock, Wish::Write)]
+        for (kind, mode) in
+            [(Lock, ONE), (ReadWriteLock, HoldMode::Read), (ReadWriteLock, HoldMode::Write)]
         {
-            let fence = world.hold(connection(1), kind, "a", wish);
+            let fence = world.hold(connection(1), kind, "a", mode);
             world.done(connection(1), kind, "a", release_some(fence, permits));
             assert_eq!(world.kernel.census().holds, 0);
         }

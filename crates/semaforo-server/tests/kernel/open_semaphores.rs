@@ -1,6 +1,6 @@
 //! Open semaphores, whose permits are used up by one and added by another.
 
-use semaforo_server::kernel::{Details, Header, Kind::Semaphore, Limits, Verb, Wish};
+use semaforo_server::kernel::{Details, Header, HoldMode, Kind::Semaphore, Limits, Verb};
 
 use crate::support::{World, acquire, add, connection, open_semaphore, release, resize, semaphore};
 
@@ -86,8 +86,8 @@ fn there_are_no_holds() {
     world.done(connection(1).of(1), Semaphore, NAME, acquire(1));
     assert_eq!(world.try_(connection(1).of(1), Semaphore, NAME, release(1)), 410);
     assert_eq!(world.try_(connection(1), Semaphore, NAME, Verb::Check { fence: 1 }), 410);
-    for wish in [Wish::Read, Wish::Write] {
-        assert_eq!(world.try_(connection(1), Semaphore, NAME, Verb::Acquire(wish)), 400);
+    for mode in [HoldMode::Read, HoldMode::Write] {
+        assert_eq!(world.try_(connection(1), Semaphore, NAME, Verb::Acquire(mode)), 400);
     }
     // So they do not count as holds.
     let mut world = World::limited(Limits { holds: 0, ..Limits::default() });

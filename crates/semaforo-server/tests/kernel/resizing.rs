@@ -1,9 +1,9 @@
 //! Semaphores that become larger and smaller.
 
 use semaforo_server::kernel::{
-    Details, Header,
+    Details, Header, HoldMode,
     Kind::{Lock, Queue, Semaphore},
-    Verb, Wish,
+    Verb,
 };
 
 use crate::support::{
@@ -16,7 +16,7 @@ const NAME: &str = "s";
 fn world(permits: u32, held: u32) -> (World, u64) {
     let mut world = World::default();
     world.done(connection(9), Semaphore, NAME, semaphore(permits));
-    let fence = world.hold(connection(9), Semaphore, NAME, Wish::Permits(held));
+    let fence = world.hold(connection(9), Semaphore, NAME, HoldMode::Permits(held));
     (world, fence)
 }
 
@@ -99,9 +99,9 @@ fn it_outlives_restarts_also_if_more_is_held() {
             let (mut world, _) = world(5, 0);
             world.open(1, 60_000);
             let caller = connection(1).of(1);
-            let fence = world.hold(caller, Semaphore, NAME, Wish::Permits(held));
+            let fence = world.hold(caller, Semaphore, NAME, HoldMode::Permits(held));
             // A connection's hold does not outlive the server, and may be what it is too small for.
-            world.hold(connection(2), Semaphore, NAME, Wish::Permits(1));
+            world.hold(connection(2), Semaphore, NAME, HoldMode::Permits(1));
             world.done(connection(9), Semaphore, NAME, resize(size_then));
             if snapshot {
                 world.restart_from_snapshot();
@@ -119,8 +119,8 @@ fn it_outlives_restarts_also_if_more_is_held() {
 fn the_end_of_a_session_repays_what_is_owed() {
     let (mut world, _) = world(5, 0);
     world.open(1, 1000);
-    world.hold(connection(1).of(1), Semaphore, NAME, Wish::Permits(3));
-    world.hold(connection(2), Semaphore, NAME, Wish::Permits(2));
+    world.hold(connection(1).of(1), Semaphore, NAME, HoldMode::Permits(3));
+    world.hold(connection(2), Semaphore, NAME, HoldMode::Permits(2));
     world.done(connection(9), Semaphore, NAME, resize(1));
     let next = world.ask(connection(3), Semaphore, NAME, acquire(1));
     world.pass(2000);
@@ -157,7 +157,7 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(size(&mut world), (5, 5));
     assert_eq!(world.try_(connection(1), Semaphore, "missing", resize(1)), 404);
-    world.hold(connection(1), Lock, "l", Wish::Permits(1));
+    world.hold(connection(1), Lock, "l", HoldMode::Permits(1));
     world.done(connection(1), Queue, "q", queue(0));
     for (kind, name) in [(Lock, "l"), (Queue, "q"), (Lock, "missing")] {
         assert_eq!(world.try_(connection(1), kind, name, resize(1)), 405);

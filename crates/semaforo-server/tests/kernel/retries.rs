@@ -95,7 +95,7 @@ fn at_most_1024_numbers_are_in_use() {
 #[test]
 fn what_changed_nothing_is_tried_again() {
     let mut world = world();
-    let fence = world.hold(connection(2), Lock, "a", semaforo_server::kernel::Wish::Permits(1));
+    let fence = world.hold(connection(2), Lock, "a", semaforo_server::kernel::HoldMode::Permits(1));
     assert_eq!(world.try_(SESSION.seq(1).now(), Lock, "a", acquire(1)), 204);
     assert_eq!(world.try_(SESSION.seq(2), Latch, "l", Verb::Down { by: 99 }), 400);
     world.done(connection(2), Lock, "a", crate::support::release(fence));
@@ -106,7 +106,7 @@ fn what_changed_nothing_is_tried_again() {
 #[test]
 fn what_was_granted_while_the_answer_was_lost_is_answered_later() {
     let mut world = world();
-    world.hold(connection(2), Lock, "a", semaforo_server::kernel::Wish::Permits(1));
+    world.hold(connection(2), Lock, "a", semaforo_server::kernel::HoldMode::Permits(1));
     let first = world.ask(SESSION.seq(1), Lock, "a", acquire(1));
     world.done(connection(2), Lock, "a", RELEASE);
     let fence = world.header(first, Header::Fence);
@@ -144,7 +144,7 @@ fn numbers_need_a_session() {
 #[test]
 fn an_answer_that_was_acknowledged_before_it_was_given_is_not_kept() {
     let mut world = world();
-    world.hold(connection(2), Lock, "a", semaforo_server::kernel::Wish::Permits(1));
+    world.hold(connection(2), Lock, "a", semaforo_server::kernel::HoldMode::Permits(1));
     let waits = world.ask(SESSION.seq(1), Lock, "a", acquire(1));
     world.command(SESSION.acked(7), Operation::Ping);
     world.done(connection(2), Lock, "a", RELEASE);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use semaforo_server::kernel::{
-    Header,
+    Header, HoldMode,
     Kind::{Barrier, Event, Latch, Lock, Queue, ReadWriteLock, Semaphore},
-    Verb, Wish,
+    Verb,
 };
 
 use crate::support::{
@@ -113,7 +113,7 @@ fn takers_that_are_back_together() {
 #[test]
 fn readers_that_go_in_together_when_a_write_ends() {
     let mut world = World::default();
-    let first = world.hold(connection(9), ReadWriteLock, "t", Wish::Write);
+    let first = world.hold(connection(9), ReadWriteLock, "t", HoldMode::Write);
     let readers: Vec<_> =
         (1..=MANY).map(|at| world.ask(connection(at), ReadWriteLock, "t", READ)).collect();
     let writer = world.ask(connection(100), ReadWriteLock, "t", WRITE);
@@ -188,7 +188,7 @@ fn requests_without_messages_that_are_let_through_together() {
             (
                 |world| {
                     world.done(connection(9), Semaphore, "x", semaphore(100));
-                    world.hold(connection(9), Semaphore, "x", Wish::Permits(100));
+                    world.hold(connection(9), Semaphore, "x", HoldMode::Permits(100));
                 },
                 |world| {
                     world.done(connection(9), Semaphore, "x", RELEASE);
@@ -248,7 +248,7 @@ fn requests_without_messages_that_are_let_through_together() {
 #[test]
 fn what_is_due_at_the_same_time() {
     let mut world = World::default();
-    world.hold(connection(9), Lock, "a", Wish::Permits(1));
+    world.hold(connection(9), Lock, "a", HoldMode::Permits(1));
     let waits: Vec<_> =
         (1..=MANY).map(|at| world.ask(connection(at).within(10), Lock, "a", acquire(1))).collect();
     for session in 1..=MANY {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use semaforo_server::kernel::{
-    Answer, Content, Header, Kind, Millis, Operation, Retry, SessionId, State, Verb, Wish,
+    Answer, Content, Header, HoldMode, Kind, Millis, Operation, Retry, SessionId, State, Verb,
 };
 
 use crate::model::{Expected, Model, Owner, Received};
@@ -384,14 +384,14 @@ impl Runner {
                     kernel: verb(fence),
                     model: verb(granted.0),
                 };
-                let wish = match target {
-                    Target::Semaphore => Wish::Permits(u32::from(pick) % (PERMITS + 2)),
-                    Target::Lock => Wish::Permits(1),
-                    _ if pick.is_multiple_of(2) => Wish::Read,
-                    _ => Wish::Write,
+                let mode = match target {
+                    Target::Semaphore => HoldMode::Permits(u32::from(pick) % (PERMITS + 2)),
+                    Target::Lock => HoldMode::Permits(1),
+                    _ if pick.is_multiple_of(2) => HoldMode::Read,
+                    _ => HoldMode::Write,
                 };
                 match method % 12 {
-                    0..=5 => same(Verb::Acquire(wish)),
+                    0..=5 => same(Verb::Acquire(mode)),
                     6 => both(&|fence| Verb::Check { fence }),
                     7 if target == Target::Semaphore => {
                         both(&|fence| Verb::Release { fence: of(fence), permits: Some(small) })
@@ -410,7 +410,7 @@ impl Runner {
                 let permits = (!pick.is_multiple_of(5)).then_some(small);
                 let fence = pick.is_multiple_of(7).then_some(1);
                 same(match method % 12 {
-                    0..=5 => Verb::Acquire(Wish::Permits(u32::from(pick) % (PERMITS + 2))),
+                    0..=5 => Verb::Acquire(HoldMode::Permits(u32::from(pick) % (PERMITS + 2))),
                     6 => Verb::Check { fence: 1 },
                     7 => resize(1 + u32::from(pick) % 6),
                     _ => Verb::Release { fence, permits },

@@ -1,6 +1,6 @@
 //! Reader-writer locks, by Hoare's rule.
 
-use semaforo_server::kernel::{Header, Kind::ReadWriteLock, Verb, Who, Wish};
+use semaforo_server::kernel::{Header, HoldMode, Kind::ReadWriteLock, Verb, Who};
 
 use crate::support::{READ, RELEASE, WRITE, World, acquire, connection, release};
 
@@ -9,11 +9,11 @@ const DOWNGRADE: Verb<'static> = Verb::Downgrade { fence: None };
 const UPGRADE: Verb<'static> = Verb::Upgrade { fence: None };
 
 fn read(world: &mut World, at: u64) -> u64 {
-    world.hold(connection(at), ReadWriteLock, NAME, Wish::Read)
+    world.hold(connection(at), ReadWriteLock, NAME, HoldMode::Read)
 }
 
 fn write(world: &mut World, at: u64) -> u64 {
-    world.hold(connection(at), ReadWriteLock, NAME, Wish::Write)
+    world.hold(connection(at), ReadWriteLock, NAME, HoldMode::Write)
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn conversions_of_a_session_outlive_the_server() {
     let mut world = World::default();
     world.open(1, 60_000);
     let session = connection(1).of(1);
-    let first = world.hold(session, ReadWriteLock, NAME, Wish::Read);
+    let first = world.hold(session, ReadWriteLock, NAME, HoldMode::Read);
     world.done(session, ReadWriteLock, NAME, UPGRADE);
     world.restart();
     assert_eq!(world.try_(session, ReadWriteLock, NAME, release(first)), 410);

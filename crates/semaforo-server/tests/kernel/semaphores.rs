@@ -1,6 +1,6 @@
 //! Semaphores: permits are conserved, and granted in order.
 
-use semaforo_server::kernel::{Details, Header, Kind::Semaphore, Settings, Verb, Wish};
+use semaforo_server::kernel::{Details, Header, HoldMode, Kind::Semaphore, Settings, Verb};
 
 use crate::support::{Request, World, acquire, connection, release, release_some, semaphore};
 
@@ -10,7 +10,7 @@ const NAME: &str = "s";
 fn world(permits: u32, held: u32) -> (World, Vec<u64>) {
     let mut world = World::default();
     world.done(connection(9), Semaphore, NAME, semaphore(permits));
-    let one = |_| world.hold(connection(9), Semaphore, NAME, Wish::Permits(1));
+    let one = |_| world.hold(connection(9), Semaphore, NAME, HoldMode::Permits(1));
     let fences = (0..held).map(one).collect();
     (world, fences)
 }
@@ -110,7 +110,7 @@ fn s_12_who_releases_and_asks_again_goes_to_the_end() {
 #[test]
 fn s_13_what_is_released_together_goes_to_as_many_as_fit() {
     let (mut world, _) = world(3, 0);
-    let all = world.hold(connection(9), Semaphore, NAME, Wish::Permits(3));
+    let all = world.hold(connection(9), Semaphore, NAME, HoldMode::Permits(3));
     let asks = line(&mut world, &[1, 2, 2]);
     world.done(connection(9), Semaphore, NAME, release(all));
     assert_eq!(world.statuses(&asks), [200, 200, 0]);
@@ -179,11 +179,11 @@ fn s_27_more_than_there_can_be_is_refused_and_holds_nobody_up() {
     let (mut world, _) = world(2, 0);
     assert_eq!(world.try_(connection(1), Semaphore, NAME, acquire(3)), 400);
     for _ in 0..6 {
-        let fence = world.hold(connection(2), Semaphore, NAME, Wish::Permits(1));
+        let fence = world.hold(connection(2), Semaphore, NAME, HoldMode::Permits(1));
         world.done(connection(2), Semaphore, NAME, release(fence));
     }
-    for wish in [Wish::Read, Wish::Write] {
-        assert_eq!(world.try_(connection(1), Semaphore, NAME, Verb::Acquire(wish)), 400);
+    for mode in [HoldMode::Read, HoldMode::Write] {
+        assert_eq!(world.try_(connection(1), Semaphore, NAME, Verb::Acquire(mode)), 400);
     }
 }
 
@@ -191,7 +191,7 @@ fn s_27_more_than_there_can_be_is_refused_and_holds_nobody_up() {
 fn s_28_nothing_is_granted_at_once_and_disturbs_nobody() {
     let (mut world, mut fences) = world(1, 1);
     let asks = line(&mut world, &[1]);
-    let nothing = world.hold(connection(5), Semaphore, NAME, Wish::Permits(0));
+    let nothing = world.hold(connection(5), Semaphore, NAME, HoldMode::Permits(0));
     assert_eq!(world.waiting(Semaphore, NAME), 1);
     assert_eq!(world.try_(connection(5), Semaphore, NAME, Verb::Check { fence: nothing }), 200);
     assert_eq!(world.try_(connection(5), Semaphore, NAME, release_some(nothing, 0)), 200);
@@ -226,7 +226,7 @@ fn a_hold_can_only_be_released_by_its_owner() {
     world.open(1, 60_000);
     assert_eq!(world.try_(connection(1), Semaphore, NAME, release(fences[0])), 410);
     assert_eq!(world.try_(connection(9).of(1), Semaphore, NAME, release(fences[0])), 410);
-    let mine = world.hold(connection(9).of(1), Semaphore, NAME, Wish::Permits(1));
+    let mine = world.hold(connection(9).of(1), Semaphore, NAME, HoldMode::Permits(1));
     assert_eq!(world.try_(connection(9), Semaphore, NAME, release(mine)), 410);
     assert_eq!(world.try_(connection(3).of(1), Semaphore, NAME, release(mine)), 200);
 }

@@ -1,9 +1,9 @@
 //! Who holds and waits: sessions that live on, connections that do not, and readers that are slow.
 
 use semaforo_server::kernel::{
-    Header,
+    Header, HoldMode,
     Kind::{Barrier, Latch, Lock, Queue, Semaphore},
-    Operation, Verb, Wish,
+    Operation, Verb,
 };
 
 use crate::support::{
@@ -11,7 +11,7 @@ use crate::support::{
     semaphore, transfer,
 };
 
-const ONE: Wish = Wish::Permits(1);
+const ONE: HoldMode = HoldMode::Permits(1);
 
 #[test]
 fn a_silent_session_ends_and_what_it_held_goes_on() {
@@ -255,10 +255,10 @@ fn holdings_of_sessions_outlive_the_server_and_those_of_connections_do_not() {
         let mut world = World::default();
         world.open(1, 1000);
         world.done(connection(9), Semaphore, "s", semaphore(5));
-        let fence = world.hold(connection(1).of(1), Semaphore, "s", Wish::Permits(3));
+        let fence = world.hold(connection(1).of(1), Semaphore, "s", HoldMode::Permits(3));
         let some = Verb::Release { fence: Some(fence), permits: Some(1) };
         world.done(connection(1).of(1), Semaphore, "s", some);
-        world.hold(connection(1), Semaphore, "s", Wish::Permits(2));
+        world.hold(connection(1), Semaphore, "s", HoldMode::Permits(2));
         world.hold(connection(1), Lock, "mine", ONE);
         world.hold(connection(1).of(1), Lock, "ours", ONE);
         world.pass(900);
@@ -311,7 +311,7 @@ fn a_connection_that_goes_gives_back_what_it_had() {
     world.done(connection(9), Semaphore, "s", semaphore(4));
     world.done(connection(9), Queue, "q", queue(0));
     world.done(connection(9), Queue, "q", put(b"a"));
-    world.hold(connection(1), Semaphore, "s", Wish::Permits(3));
+    world.hold(connection(1), Semaphore, "s", HoldMode::Permits(3));
     world.hold(connection(1), Semaphore, "s", ONE);
     world.hold(connection(1), Lock, "a", ONE);
     world.done(connection(1), Queue, "q", BORROW);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use semaforo_server::kernel::{
-    ANSWER, Answer, Charge, Command, ConnectionKey, Content, Details, Header, Kernel, Kind, Limits,
-    Millis, ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId, Settings,
-    State, Verb, View, WaitId, Wish,
+    ANSWER, Answer, Charge, Command, ConnectionKey, Content, Details, Header, HoldMode, Kernel,
+    Kind, Limits, Millis, ObjectView, Operation, Origin, Output, Parcel, Reply, Retry, SessionId,
+    Settings, State, Verb, View, WaitId,
 };
 
 /// Who asks, and how.
@@ -197,8 +197,8 @@ impl World {
 
     /// A hold that is granted at once, by its fence.
     #[track_caller]
-    pub(crate) fn hold(&mut self, caller: Caller, kind: Kind, name: &str, wish: Wish) -> u64 {
-        let answer = self.done(caller, kind, name, Verb::Acquire(wish));
+    pub(crate) fn hold(&mut self, caller: Caller, kind: Kind, name: &str, mode: HoldMode) -> u64 {
+        let answer = self.done(caller, kind, name, Verb::Acquire(mode));
         answer.headers.get(Header::Fence).expect("a grant has a fence")
     }
 
@@ -411,11 +411,11 @@ pub(crate) const fn release_some(fence: u64, permits: u32) -> Verb<'static> {
 }
 
 pub(crate) const fn acquire(permits: u32) -> Verb<'static> {
-    Verb::Acquire(Wish::Permits(permits))
+    Verb::Acquire(HoldMode::Permits(permits))
 }
 
-pub(crate) const READ: Verb<'static> = Verb::Acquire(Wish::Read);
-pub(crate) const WRITE: Verb<'static> = Verb::Acquire(Wish::Write);
+pub(crate) const READ: Verb<'static> = Verb::Acquire(HoldMode::Read);
+pub(crate) const WRITE: Verb<'static> = Verb::Acquire(HoldMode::Write);
 
 pub(crate) const fn semaphore(permits: u32) -> Verb<'static> {
     Verb::Create(Settings::Semaphore { permits })

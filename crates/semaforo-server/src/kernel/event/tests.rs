@@ -36,8 +36,8 @@ fn payload() -> impl Strategy<Value = &'static [u8]> {
     (0..PAYLOAD.len()).prop_map(|length| &PAYLOAD[..length])
 }
 
-fn any_wish() -> impl Strategy<Value = Wish> {
-    prop_oneof![small().prop_map(Wish::Permits), Just(Wish::Read), Just(Wish::Write)]
+fn any_mode() -> impl Strategy<Value = HoldMode> {
+    prop_oneof![small().prop_map(HoldMode::Permits), Just(HoldMode::Read), Just(HoldMode::Write)]
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
@@ -88,21 +88,21 @@ pub(in crate::kernel) fn any_event() -> impl Strategy<Value = Event<'static>> {
             queue,
             upto
         }),
-        (session(), number(), kind, name(), any_wish()).prop_map(
-            |(session, fence, kind, name, wish)| Event::Granted {
+        (session(), number(), kind, name(), any_mode()).prop_map(
+            |(session, fence, kind, name, mode)| Event::Granted {
                 session,
                 fence,
                 kind,
                 name,
-                wish
+                mode
             }
         ),
         (number(), small()).prop_map(|(fence, permits)| Event::Released { fence, permits }),
         (object(), small()).prop_map(|(object, permits)| Event::Resized { object, permits }),
-        (number(), number(), any_wish()).prop_map(|(fence, into, wish)| Event::Converted {
+        (number(), number(), any_mode()).prop_map(|(fence, into, mode)| Event::Converted {
             fence,
             into,
-            wish
+            mode
         }),
         (object(), number()).prop_map(|(object, count)| Event::Counted { object, count }),
         (name(), small(), number()).prop_map(|(name, parties, generation)| {
@@ -198,9 +198,9 @@ fn the_bytes_of_events_do_not_change() {
         Event::Deleted { object },
         Event::SessionOpened { session, id: SessionId(0x1234), ttl: 9, label: "l" },
         Event::SessionEnded { session },
-        Event::Granted { session, fence: 300, kind: Kind::Lock, name: "l", wish: Wish::Write },
+        Event::Granted { session, fence: 300, kind: Kind::Lock, name: "l", mode: HoldMode::Write },
         Event::Released { fence: 300, permits: 2 },
-        Event::Converted { fence: 300, into: 301, wish: Wish::Permits(3) },
+        Event::Converted { fence: 300, into: 301, mode: HoldMode::Permits(3) },
         Event::Counted { object, count: 300 },
         Event::BarrierOpened { name: "b", parties: 2, generation: 300 },
         Event::BarrierTripped { name: "b" },

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::command::{Settings, Wish};
+use super::super::command::{HoldMode, Settings};
 use super::super::event::Event;
 use super::super::session::{Kept, Owner, Session};
 use super::{Barrier, Body, Object, State};
@@ -91,8 +91,8 @@ impl State {
                 let Some(hold) = self.holds.get(&fence) else { continue };
                 let object = self.object(hold.object).filter(|object| !object.is_retired);
                 let Some(object) = object else { continue };
-                let (kind, name, wish) = (object.kind, &*object.name, hold.wish);
-                emit(Event::Granted { session, fence, kind, name, wish })?;
+                let (kind, name, mode) = (object.kind, &*object.name, hold.mode);
+                emit(Event::Granted { session, fence, kind, name, mode })?;
             }
         }
         for (id, permits) in smaller {
@@ -104,8 +104,8 @@ impl State {
     /// How many permits of a semaphore are held, without those of connections.
     fn held_by_sessions(&self, object: &Object) -> u32 {
         let holds = object.holders.iter().filter_map(|fence| self.holds.get(&fence));
-        let permits = holds.map(|hold| match (hold.owner, hold.wish) {
-            (Owner::Session(_), Wish::Permits(permits)) => permits,
+        let permits = holds.map(|hold| match (hold.owner, hold.mode) {
+            (Owner::Session(_), HoldMode::Permits(permits)) => permits,
             _ => 0,
         });
         permits.sum()

@@ -1,7 +1,7 @@
 //! Who has what: holds, and messages that are out.
 
 use super::super::codec::BadEvent;
-use super::super::command::Wish;
+use super::super::command::HoldMode;
 use super::super::ids::ObjectId;
 use super::super::policy_object::Give;
 use super::super::session::{Holdings, Owner};
@@ -23,7 +23,7 @@ impl State {
         owner: Owner,
         fence: u64,
         id: ObjectId,
-        wish: Wish,
+        mode: HoldMode,
     ) -> Result<(), BadEvent> {
         if let Owner::Session(session) = owner {
             self.session_at(session)?;
@@ -31,11 +31,11 @@ impl State {
         if self.holds.contains_key(&fence) {
             return Err(BadEvent::new(format!("fence {fence} was given out already")));
         }
-        self.policy_mut(id)?.hold(wish)?;
+        self.policy_mut(id)?.hold(mode)?;
         if let Some(object) = self.object_mut(id) {
             object.holders.insert(fence);
         }
-        self.holds.insert(fence, Hold { object: id, owner, wish });
+        self.holds.insert(fence, Hold { object: id, owner, mode });
         self.holdings_mut(owner)?.add_hold(id, fence);
         Ok(())
     }
@@ -48,17 +48,17 @@ impl State {
     ) -> Result<Give, BadEvent> {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
         let hold = self.holds.get_mut(&fence).ok_or_else(no_hold)?;
-        let Hold { object: id, owner, wish } = *hold;
-        if let Wish::Permits(held) = wish
+        let Hold { object: id, owner, mode } = *hold;
+        if let HoldMode::Permits(held) = mode
             && permits > held
         {
             return Err(BadEvent::new(format!("{fence} holds fewer than {permits} permits")));
         }
-        if let Wish::Permits(held) = wish
+        if let HoldMode::Permits(held) = mode
             && permits > 0
             && permits < held
         {
-            hold.wish = Wish::Permits(held - permits);
+            hold.mode = HoldMode::Permits(held - permits);
             let give = Give::Permits(permits);
             self.policy_mut(id)?.give(give)?;
             return Ok(give);
@@ -77,7 +77,7 @@ impl State {
         if let Some(object) = self.object_mut(id) {
             object.holders.remove(&fence);
         }
-        let give = Give::back(wish);
+        let give = Give::back(mode);
         self.policy_mut(id)?.give(give)?;
         self.vanish(id);
         Ok(give)
@@ -88,17 +88,17 @@ impl State {
         &mut self,
         fence: u64,
         into: u64,
-        wish: Wish,
+        mode: HoldMode,
     ) -> Result<(), BadEvent> {
         let no_hold = || BadEvent::new(format!("nobody holds {fence}"));
-        let Hold { object: id, owner, wish: before } =
+        let Hold { object: id, owner, mode: before } =
             self.holds.remove(&fence).ok_or_else(no_hold)?;
-        let give = match (before, wish) {
-            (Wish::Write, Wish::Read) => Give::Downgrade,
-            (Wish::Read, Wish::Write) => Give::Upgrade,
-            _ => return Err(BadEvent::new(format!("{before:?} became {wish:?}"))),
+        let give = match (before, mode) {
+            (HoldMode::Write, HoldMode::Read) => Give::Downgrade,
+            (HoldMode::Read, HoldMode::Write) => Give::Upgrade,
+            _ => return Err(BadEvent::new(format!("{before:?} became {mode:?}"))),
         };
-        if self.holds.insert(into, Hold { object: id, owner, wish }).is_some() {
+        if self.holds.insert(into, Hold { object: id, owner, mode }).is_some() {
             return Err(BadEvent::new(format!("fence {into} was given out already")));
         }
         let holdings = self.holdings_mut(owner)?;

@@ -17,7 +17,7 @@ use semaforo::policy::Permits;
 use super::MAX_FENCE;
 use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
-use super::command::{Charge, ConnectionKey, Settings, Wish};
+use super::command::{Charge, ConnectionKey, HoldMode, Settings};
 use super::event::Event;
 use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::kind::Kind;
@@ -104,7 +104,7 @@ impl Barrier {
 pub(super) struct Hold {
     pub(super) object: ObjectId,
     pub(super) owner: Owner,
-    pub(super) wish: Wish,
+    pub(super) mode: HoldMode,
 }
 
 /// A connection that holds something or waits. Not journaled.
@@ -193,17 +193,17 @@ impl State {
                 self.end_loans(Owner::Session(*session), *queue, &loans)?;
             }
             Event::SessionEnded { session } => self.end_session(*session)?,
-            Event::Granted { session, fence, kind, name, wish } => {
+            Event::Granted { session, fence, kind, name, mode } => {
                 self.reserved(*fence)?;
                 let id = self.find_or_make(*kind, name)?;
-                self.grant(Owner::Session(*session), *fence, id, *wish)?;
+                self.grant(Owner::Session(*session), *fence, id, *mode)?;
             }
             Event::Released { fence, permits } => {
                 self.release(*fence, *permits)?;
             }
-            Event::Converted { fence, into, wish } => {
+            Event::Converted { fence, into, mode } => {
                 self.reserved(*into)?;
-                self.convert(*fence, *into, *wish)?;
+                self.convert(*fence, *into, *mode)?;
             }
             Event::Resized { object, permits } => self.policy_mut(*object)?.resize(*permits)?,
             Event::Counted { object, count } => self.policy_mut(*object)?.set_count(*count)?,

@@ -121,13 +121,13 @@ proptest! {
             event.encode(&mut bytes);
         }
         let grants = [
-            Event::Granted { session: SessionSlot(0), fence: 7, kind: Kind::Semaphore, name: "a", wish: Wish::Permits(2) },
-            Event::Granted { session: SessionSlot(1), fence: 8, kind: Kind::ReadWriteLock, name: "r", wish: Wish::Write },
+            Event::Granted { session: SessionSlot(0), fence: 7, kind: Kind::Semaphore, name: "a", mode: HoldMode::Permits(2) },
+            Event::Granted { session: SessionSlot(1), fence: 8, kind: Kind::ReadWriteLock, name: "r", mode: HoldMode::Write },
             Event::Taken { queue: ObjectId(0), number: 1, priority: 0, by: Some(SessionSlot(1)) },
             Event::Resized { object: ObjectId(1), permits: 1 },
             Event::Counted { object: ObjectId(3), count: 2 },
             Event::Released { fence: 7, permits: 1 },
-            Event::Converted { fence: 8, into: 8, wish: Wish::Read },
+            Event::Converted { fence: 8, into: 8, mode: HoldMode::Read },
             Event::Returned { queue: ObjectId(0), number: 1, due: Some(99) },
             Event::Delayed { queue: ObjectId(0), number: 2, priority: 1, due: 99, deliveries: 1 },
             Event::NumbersUsed { queue: ObjectId(0), below: 9 },
@@ -149,12 +149,12 @@ proptest! {
 #[test]
 fn nonsense_is_refused_one_by_one() {
     let reserve = Event::FencesReserved { below: 100 };
-    let granted = |fence, kind, name, wish| Event::Granted {
+    let granted = |fence, kind, name, mode| Event::Granted {
         session: SessionSlot(0),
         fence,
         kind,
         name,
-        wish,
+        mode,
     };
     let created = |object, settings, next| Event::Created {
         object: ObjectId(object),
@@ -170,7 +170,7 @@ fn nonsense_is_refused_one_by_one() {
         deliveries: 0,
         payload: b"",
     };
-    let lock = granted(1, Kind::Lock, "l", Wish::Permits(1));
+    let lock = granted(1, Kind::Lock, "l", HoldMode::Permits(1));
     let kept = |seq| Event::OutcomeKept {
         session: SessionSlot(0),
         seq,
@@ -181,17 +181,17 @@ fn nonsense_is_refused_one_by_one() {
     let cases: Vec<Vec<Event<'_>>> = vec![
         vec![Event::FencesReserved { below: 999 }],
         vec![Event::FencesReserved { below: MAX_FENCE + 1 }],
-        vec![granted(5000, Kind::Lock, "l", Wish::Permits(1))],
-        vec![granted(1, Kind::Lock, "l", Wish::Permits(2))],
-        vec![granted(1, Kind::Lock, "l", Wish::Read)],
-        vec![granted(1, Kind::ReadWriteLock, "l", Wish::Permits(1))],
-        vec![granted(1, Kind::Semaphore, "a", Wish::Permits(4))],
-        vec![granted(1, Kind::Semaphore, "missing", Wish::Permits(1))],
-        vec![granted(1, Kind::Latch, "a", Wish::Permits(1))],
-        vec![lock.clone(), granted(2, Kind::Lock, "l", Wish::Permits(1))],
-        vec![lock.clone(), granted(1, Kind::Lock, "other", Wish::Permits(1))],
+        vec![granted(5000, Kind::Lock, "l", HoldMode::Permits(1))],
+        vec![granted(1, Kind::Lock, "l", HoldMode::Permits(2))],
+        vec![granted(1, Kind::Lock, "l", HoldMode::Read)],
+        vec![granted(1, Kind::ReadWriteLock, "l", HoldMode::Permits(1))],
+        vec![granted(1, Kind::Semaphore, "a", HoldMode::Permits(4))],
+        vec![granted(1, Kind::Semaphore, "missing", HoldMode::Permits(1))],
+        vec![granted(1, Kind::Latch, "a", HoldMode::Permits(1))],
+        vec![lock.clone(), granted(2, Kind::Lock, "l", HoldMode::Permits(1))],
+        vec![lock.clone(), granted(1, Kind::Lock, "other", HoldMode::Permits(1))],
         vec![lock.clone(), Event::Released { fence: 1, permits: 2 }],
-        vec![lock.clone(), Event::Converted { fence: 1, into: 2, wish: Wish::Read }],
+        vec![lock.clone(), Event::Converted { fence: 1, into: 2, mode: HoldMode::Read }],
         vec![Event::Released { fence: 1, permits: 0 }],
         vec![created(1 << 31, Settings::Latch { count: 1 }, 0)],
         vec![created(1 << 30, Settings::Latch { count: 1 }, 0)],
@@ -201,7 +201,7 @@ fn nonsense_is_refused_one_by_one() {
         vec![created(7, Settings::OpenSemaphore { permits: 0, initial: 0 }, 0)],
         vec![created(7, Settings::OpenSemaphore { permits: 2, initial: 3 }, 0)],
         vec![created(7, Settings::OpenSemaphore { permits: u32::MAX, initial: 0 }, 0)],
-        vec![granted(1, Kind::Semaphore, "b", Wish::Permits(1))],
+        vec![granted(1, Kind::Semaphore, "b", HoldMode::Permits(1))],
         vec![Event::Counted { object: ObjectId(3), count: 4 }],
         vec![Event::Resized { object: ObjectId(1), permits: 0 }],
         vec![Event::Resized { object: ObjectId(3), permits: u32::MAX }],

@@ -1,6 +1,6 @@
 //! Locks, semaphores, reader-writer locks, latches, events.
 
-use semaforo_server::kernel::{Header, Verb, Wish};
+use semaforo_server::kernel::{Header, HoldMode, Verb};
 
 use super::{Ask, Expected, Hold, Model, Received};
 use crate::support::{Caller, Request};
@@ -13,10 +13,10 @@ impl Model {
     fn fits(&self, name: &str, ask: &Ask) -> bool {
         match (name, *ask) {
             ("lock", _) => self.held(name).next().is_none(),
-            ("semaphore", Ask::Hold(Wish::Permits(asked))) => self.available() >= asked,
-            ("open", Ask::Hold(Wish::Permits(asked))) => self.count("open") >= asked,
-            ("rwlock", Ask::Hold(Wish::Read)) => {
-                self.held(name).all(|hold| hold.wish == Wish::Read)
+            ("semaphore", Ask::Hold(HoldMode::Permits(asked))) => self.available() >= asked,
+            ("open", Ask::Hold(HoldMode::Permits(asked))) => self.count("open") >= asked,
+            ("rwlock", Ask::Hold(HoldMode::Read)) => {
+                self.held(name).all(|hold| hold.mode == HoldMode::Read)
             }
             ("rwlock", _) => self.held(name).next().is_none(),
             ("latch", _) => self.counts[name] == 0,
@@ -25,9 +25,9 @@ impl Model {
     }
 
     pub(crate) fn available(&self) -> u32 {
-        let held = self.held("semaphore").map(|hold| match hold.wish {
-            Wish::Permits(permits) => permits,
-            Wish::Read | Wish::Write => 0,
+        let held = self.held("semaphore").map(|hold| match hold.mode {
+            HoldMode::Permits(permits) => permits,
+            HoldMode::Read | HoldMode::Write => 0,
         });
         self.permits.saturating_sub(held.sum())
     }
@@ -40,8 +40,8 @@ impl Model {
     /// Whether more permits are asked for than there can be.
     fn is_too_much(&self, name: &str, ask: &Ask) -> bool {
         match (name, *ask) {
-            ("semaphore", Ask::Hold(Wish::Permits(asked))) => asked > self.permits,
-            ("open", Ask::Hold(Wish::Permits(asked))) => asked > self.count("most"),
+            ("semaphore", Ask::Hold(HoldMode::Permits(asked))) => asked > self.permits,
+            ("open", Ask::Hold(HoldMode::Permits(asked))) => asked > self.count("most"),
             _ => false,
         }
     }
@@ -55,11 +55,11 @@ impl Model {
     ) -> Expected {
         let mut answer = Expected::status(200);
         match ask {
-            Ask::Hold(Wish::Permits(used)) if name == "open" => {
+            Ask::Hold(HoldMode::Permits(used)) if name == "open" => {
                 self.counts.insert(name, self.counts[name] - u64::from(used));
             }
-            Ask::Hold(wish) => {
-                self.holds.push(Hold { granted: request, name, owner, wish });
+            Ask::Hold(mode) => {
+                self.holds.push(Hold { granted: request, name, owner, mode });
                 answer.fence = Some(request);
             }
             _ if self.auto.contains(name) => drop(self.counts.insert(name, 0)),
@@ -70,8 +70,8 @@ impl Model {
 
     pub(super) fn settle_gate(&mut self, name: &'static str, write_ended: bool) {
         loop {
-            let is_read = |ask: &Ask| *ask == Ask::Hold(Wish::Read);
-            let is_write = |ask: &Ask| *ask == Ask::Hold(Wish::Write);
+            let is_read = |ask: &Ask| *ask == Ask::Hold(HoldMode::Read);
+            let is_write = |ask: &Ask| *ask == Ask::Hold(HoldMode::Write);
             let first = if name != "rwlock" {
                 self.first(name, |_| true)
             } else if write_ended {
@@ -113,8 +113,8 @@ impl Model {
     ) -> Received {
         let answered = |status| Received::Answered(Expected::status(status));
         match verb {
-            Verb::Acquire(wish) if self.is_too_much(name, &Ask::Hold(wish)) => answered(400),
-            Verb::Acquire(wish) => self.enter(caller, request, name, Ask::Hold(wish)),
+            Verb::Acquire(mode) if self.is_too_much(name, &Ask::Hold(mode)) => answered(400),
+            Verb::Acquire(mode) => self.enter(caller, request, name, Ask::Hold(mode)),
             Verb::Wait => self.enter(caller, request, name, Ask::Pass),
             Verb::Release { fence: None, permits } if name == "open" => {
                 let count = self.counts[name] + u64::from(permits.unwrap_or(1));
@@ -140,16 +140,16 @@ impl Model {
                     Ok(at) => at,
                     Err(status) => return answered(status),
                 };
-                let before = self.holds[at].wish;
+                let before = self.holds[at].mode;
                 match (permits, before) {
-                    (Some(given), Wish::Permits(held)) if given > held => return answered(400),
-                    (Some(given), Wish::Permits(held)) if given < held => {
-                        self.holds[at].wish = Wish::Permits(held - given);
+                    (Some(given), HoldMode::Permits(held)) if given > held => return answered(400),
+                    (Some(given), HoldMode::Permits(held)) if given < held => {
+                        self.holds[at].mode = HoldMode::Permits(held - given);
                     }
-                    (Some(_), Wish::Read | Wish::Write) => return answered(400),
+                    (Some(_), HoldMode::Read | HoldMode::Write) => return answered(400),
                     _ => drop(self.holds.remove(at)),
                 }
-                self.settle(name, before == Wish::Write);
+                self.settle(name, before == HoldMode::Write);
                 answered(200)
             }
             Verb::Check { fence } => {
@@ -157,8 +157,8 @@ impl Model {
                 answered(if there { 200 } else { 410 })
             }
             Verb::Downgrade { fence } => match self.mine(caller, name, fence) {
-                Ok(at) if self.holds[at].wish == Wish::Write => {
-                    self.holds[at].wish = Wish::Read;
+                Ok(at) if self.holds[at].mode == HoldMode::Write => {
+                    self.holds[at].mode = HoldMode::Read;
                     let fence = Some(self.holds[at].granted);
                     self.settle(name, true);
                     Received::Answered(Expected { fence, ..Expected::status(200) })
@@ -167,8 +167,8 @@ impl Model {
                 Err(status) => answered(status),
             },
             Verb::Upgrade { fence } => match self.mine(caller, name, fence) {
-                Ok(at) if self.held(name).count() == 1 && self.holds[at].wish == Wish::Read => {
-                    self.holds[at].wish = Wish::Write;
+                Ok(at) if self.held(name).count() == 1 && self.holds[at].mode == HoldMode::Read => {
+                    self.holds[at].mode = HoldMode::Write;
                     self.holds[at].granted = request;
                     Received::Answered(Expected { fence: Some(request), ..Expected::status(200) })
                 }
@@ -208,7 +208,7 @@ impl Model {
         ask: Ask,
     ) -> Received {
         let nobody = self.first(name, |_| true).is_none();
-        let nothing = ask == Ask::Hold(Wish::Permits(0));
+        let nothing = ask == Ask::Hold(HoldMode::Permits(0));
         if (nobody || nothing) && self.fits(name, &ask) {
             return Received::Answered(self.let_in(Self::owner(caller), request, name, ask));
         }

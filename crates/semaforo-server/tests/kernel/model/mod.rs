@@ -6,7 +6,7 @@ mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use semaforo_server::kernel::{Header, Kind, Millis, Retry, Verb, Wish};
+use semaforo_server::kernel::{Header, HoldMode, Kind, Millis, Retry, Verb};
 
 use crate::support::{Caller, Request};
 
@@ -49,7 +49,7 @@ pub(crate) enum Received {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
-    Hold(Wish),
+    Hold(HoldMode),
     Pass,
     Arrive { index: u64 },
     Put { payload: &'static [u8], priority: i32, delay: Millis },
@@ -84,7 +84,7 @@ pub(crate) struct Hold {
     pub(crate) granted: Request,
     pub(crate) name: &'static str,
     pub(crate) owner: Owner,
-    pub(crate) wish: Wish,
+    pub(crate) mode: HoldMode,
 }
 
 #[derive(Clone, Debug)]
@@ -382,7 +382,7 @@ impl Model {
     }
 
     fn give_up(&mut self, owner: Owner) {
-        let wrote = |hold: &Hold| hold.owner == owner && hold.wish == Wish::Write;
+        let wrote = |hold: &Hold| hold.owner == owner && hold.mode == HoldMode::Write;
         let write_ended = self.holds.iter().any(wrote);
         self.holds.retain(|hold| hold.owner != owner);
         for message in &mut self.messages {
