@@ -9,7 +9,7 @@ use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::state::{Barrier, Body, Object};
 use super::waits::Ask;
-use super::{Asker, Kernel, Kind, Output, Reply, SMALL};
+use super::{Kernel, Kind, Output, Reply, RequestContext, SMALL};
 
 /// The line of parties whose answer is not kept: if there are very many they are told by and by.
 const PLAIN: usize = 0;
@@ -27,7 +27,7 @@ pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 impl Kernel {
     pub(super) fn arrive(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         name: &str,
         parties: u32,
         generation: Option<u64>,
@@ -36,7 +36,7 @@ impl Kernel {
         if parties == 0 || parties > MAX_PARTIES {
             return senseless(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
         }
-        if asker.retry.is_some() && parties > MAX_NUMBERED_PARTIES {
+        if context.retry.is_some() && parties > MAX_NUMBERED_PARTIES {
             return senseless(format!(
                 "{parties} parties; with seq there can be 1 to {MAX_NUMBERED_PARTIES}"
             ));
@@ -68,7 +68,7 @@ impl Kernel {
                 let reason = format!("those who wait expect {} parties", barrier.parties);
                 error(Status::Conflict, reason)
             }
-            Some((barrier, id)) => self.join(asker, id, barrier, out),
+            Some((barrier, id)) => self.join(context, id, barrier, out),
             None => {
                 if let Some(refusal) = self.no_more_objects() {
                     return Reply::Answer(refusal);
@@ -77,7 +77,7 @@ impl Kernel {
                     let generation = self.fence(out);
                     return Reply::Answer(arrived(generation, 0));
                 }
-                if !asker.is_impatient()
+                if !context.is_impatient()
                     && let Some(refusal) = self.no_more_waits()
                 {
                     return Reply::Answer(refusal);
@@ -86,7 +86,7 @@ impl Kernel {
                 self.emit(&Event::BarrierOpened { name, parties, generation }, out);
                 let Some(id) = self.state.find(Kind::Barrier, name) else { unreachable!() };
                 let barrier = Barrier::new(parties, generation);
-                self.join(asker, id, barrier, out)
+                self.join(context, id, barrier, out)
             }
         }
     }
@@ -98,15 +98,21 @@ impl Kernel {
         }
     }
 
-    fn join(&mut self, asker: &Asker, id: ObjectId, barrier: Barrier, out: &mut Output) -> Reply {
+    fn join(
+        &mut self,
+        context: &RequestContext,
+        id: ObjectId,
+        barrier: Barrier,
+        out: &mut Output,
+    ) -> Reply {
         let index = self.state.object(id).map_or(0, |object| object.waiting);
         if index + 1 < barrier.parties {
-            if asker.is_impatient() {
+            if context.is_impatient() {
                 self.break_barrier(id, out);
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
-            let line = if asker.retry.is_some() { NUMBERED } else { PLAIN };
-            return self.wait(asker, id, line, Ask::Arrive { index });
+            let line = if context.retry.is_some() { NUMBERED } else { PLAIN };
+            return self.wait(context, id, line, Ask::Arrive { index });
         }
         self.dissolve(id, out);
         Reply::Answer(arrived(barrier.generation, index))
@@ -176,7 +182,12 @@ impl Kernel {
         }
     }
 
-    pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
+    pub(super) fn reset_barrier(
+        &mut self,
+        _: &RequestContext,
+        name: &str,
+        out: &mut Output,
+    ) -> Reply {
         if let Some(id) = self.state.find(Kind::Barrier, name) {
             self.forget_postponed(id);
             if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(id) {

@@ -9,7 +9,7 @@ use super::semaphores::no_number;
 use super::session::{Owner, SessionId};
 use super::state::{Body, Object};
 use super::view::View;
-use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd};
+use super::{Kernel, Kind, Output, Reply, RequestContext, SessionEnd};
 
 /// How many requests of a session may be numbered and not acknowledged.
 pub const MAX_OUTSTANDING: u64 = 1024;
@@ -43,9 +43,9 @@ impl Kernel {
         };
         let (retry, timeout) = (command.retry, command.timeout);
         let charge = command.charge.clone();
-        let asker = Asker { now, owner, origin, retry, timeout, charge };
+        let context = RequestContext { now, owner, origin, retry, timeout, charge };
         if let Owner::Session(slot) = owner
-            && let Some(reply) = self.recall(&asker, slot, command.acked, out)
+            && let Some(reply) = self.recall(&context, slot, command.acked, out)
         {
             return reply;
         }
@@ -56,7 +56,7 @@ impl Kernel {
         {
             return Reply::Answer(refusal);
         }
-        let reply = self.perform(&asker, &command.operation, out);
+        let reply = self.perform(&context, &command.operation, out);
         if let Reply::Answer(answer) = &reply
             && changes
         {
@@ -80,7 +80,7 @@ impl Kernel {
     /// Looks whether a session's request has come before.
     fn recall(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         slot: SessionSlot,
         acked: Option<u64>,
         out: &mut Output,
@@ -96,7 +96,7 @@ impl Kernel {
             self.kept -= bytes;
             self.emit(&Event::OutcomesAcknowledged { session: slot, upto }, out);
         }
-        let Retry { seq, digest } = asker.retry?;
+        let Retry { seq, digest } = context.retry?;
         let session = self.state.session(slot)?;
         if seq <= session.acked {
             return Some(Reply::Close);
@@ -116,23 +116,28 @@ impl Kernel {
         if self.waits.get(wait_id)?.retry.is_some_and(|retry| retry.digest != digest) {
             return other();
         }
-        Some(self.reattach(asker, wait_id, out))
+        Some(self.reattach(context, wait_id, out))
     }
 
-    fn perform(&mut self, asker: &Asker, operation: &Operation<'_>, out: &mut Output) -> Reply {
+    fn perform(
+        &mut self,
+        context: &RequestContext,
+        operation: &Operation<'_>,
+        out: &mut Output,
+    ) -> Reply {
         match *operation {
             Operation::Ping | Operation::Open { .. } => Reply::Answer(Answer::done()),
-            Operation::KeepAlive => match asker.owner {
+            Operation::KeepAlive => match context.owner {
                 Owner::Session(slot) => {
                     let ttl = self.state.session(slot).map_or(0, |session| session.ttl);
                     Reply::Answer(Answer::done().with(Header::Ttl, ttl))
                 }
                 Owner::Connection(_) => senseless("which session? header session is missing"),
             },
-            Operation::Close => match asker.owner {
+            Operation::Close => match context.owner {
                 Owner::Session(slot) => {
-                    let (why, closer) = (SessionEnd::Closed, Some(asker.origin));
-                    if self.end_session(slot, why, closer, asker.now, out) {
+                    let (why, closer) = (SessionEnd::Closed, Some(context.origin));
+                    if self.end_session(slot, why, closer, context.now, out) {
                         Reply::Answer(Answer::done())
                     } else {
                         Reply::Waits(WaitId::FIXED)
@@ -141,7 +146,7 @@ impl Kernel {
                 Owner::Connection(_) => senseless("which session? header session is missing"),
             },
             Operation::Cancel { seq } => {
-                let Owner::Session(slot) = asker.owner else {
+                let Owner::Session(slot) = context.owner else {
                     return senseless("a seq belongs to a session, but header session is missing");
                 };
                 let waiting =
@@ -149,20 +154,20 @@ impl Kernel {
                 let Some(wait_id) = waiting.copied() else {
                     return error(Status::NotFound, format!("no request of seq {seq} waits"));
                 };
-                self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), asker.now, out);
+                self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), context.now, out);
                 Reply::Answer(Answer::done())
             }
             Operation::List(selection) => {
                 let view = View::List(self.list(selection));
                 Reply::Answer(Answer::done().containing(Content::View(Box::new(view))))
             }
-            Operation::Object { kind, name, verb } => self.serve(asker, kind, name, verb, out),
+            Operation::Object { kind, name, verb } => self.serve(context, kind, name, verb, out),
         }
     }
 
     fn serve(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         kind: Kind,
         name: &str,
         verb: Verb<'_>,
@@ -171,20 +176,20 @@ impl Kernel {
         match (kind, verb) {
             (_, Verb::Create(settings)) => self.create(kind, name, settings, out),
             (Kind::Lock, Verb::Acquire(_)) => {
-                self.enter_by_use(asker, kind, name, HoldMode::Permits(1), out)
+                self.enter_by_use(context, kind, name, HoldMode::Permits(1), out)
             }
             (Kind::ReadWriteLock, Verb::Acquire(HoldMode::Permits(_))) => {
                 senseless("a reader-writer lock has readers and writers, not permits")
             }
             (Kind::ReadWriteLock, Verb::Acquire(mode)) => {
-                self.enter_by_use(asker, kind, name, mode, out)
+                self.enter_by_use(context, kind, name, mode, out)
             }
             (Kind::Barrier, Verb::Arrive { parties, generation }) => {
-                self.arrive(asker, name, parties, generation, out)
+                self.arrive(context, name, parties, generation, out)
             }
-            (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(asker, name, out),
+            (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(context, name, out),
             _ => match self.state.find(kind, name) {
-                Some(id) => self.serve_at(asker, kind, id, verb, out),
+                Some(id) => self.serve_at(context, kind, id, verb, out),
                 None => match verb {
                     _ if !understands(kind, verb) => no_such_method(kind, verb),
                     Verb::Release { .. }
@@ -206,7 +211,7 @@ impl Kernel {
     /// Something is to be done with an object that is there.
     fn serve_at(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         kind: Kind,
         id: ObjectId,
         verb: Verb<'_>,
@@ -221,7 +226,7 @@ impl Kernel {
                 None => error(Status::NotFound, "there is no such object"),
             },
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(id, out),
-            (Kind::Semaphore, Verb::Acquire(mode)) => self.acquire(asker, id, mode, out),
+            (Kind::Semaphore, Verb::Acquire(mode)) => self.acquire(context, id, mode, out),
             (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
                 Verb::Release { fence: None, permits } if self.is_open_at(id) => {
                     self.add_permits(id, permits.unwrap_or(1), out)
@@ -232,34 +237,34 @@ impl Kernel {
                 Verb::Release { fence, permits } => {
                     // Others know nothing of permits.
                     let permits = permits.filter(|_| kind == Kind::Semaphore);
-                    self.release(asker, id, fence, permits, out)
+                    self.release(context, id, fence, permits, out)
                 }
                 Verb::Check { fence } => self.check(id, fence),
                 Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.downgrade(asker, id, fence, out)
+                    self.downgrade(context, id, fence, out)
                 }
                 Verb::Upgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.upgrade(asker, id, fence, out)
+                    self.upgrade(context, id, fence, out)
                 }
                 _ => no_such_method(kind, verb),
             },
-            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, id, Entry::Pass, out),
+            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(context, id, Entry::Pass, out),
             (Kind::Latch, Verb::Down { by }) => self.count_down(id, by, out),
             (Kind::Latch, Verb::Reset { count }) => self.reset_latch(id, count, out),
             (Kind::Event, Verb::Set) => self.signal(id, true, out),
             (Kind::Event, Verb::Reset { .. }) => self.signal(id, false, out),
             (Kind::Queue, Verb::Put { payload, priority, delay }) => {
-                self.put(asker, id, payload, priority, delay, out)
+                self.put(context, id, payload, priority, delay, out)
             }
             (Kind::Queue, Verb::Transfer { payload, priority }) => {
-                self.transfer(asker, id, payload, priority, out)
+                self.transfer(context, id, payload, priority, out)
             }
-            (Kind::Queue, Verb::Take { manual }) => self.take(asker, id, manual, out),
+            (Kind::Queue, Verb::Take { manual }) => self.take(context, id, manual, out),
             (Kind::Queue, Verb::Ack { message, deliveries }) => {
-                self.acknowledge(asker, id, message, deliveries, out)
+                self.acknowledge(context, id, message, deliveries, out)
             }
             (Kind::Queue, Verb::Return { message, deliveries, delay }) => {
-                self.give_back(asker, id, (message, deliveries), delay, out)
+                self.give_back(context, id, (message, deliveries), delay, out)
             }
             (kind, verb) => no_such_method(kind, verb),
         }

@@ -13,7 +13,7 @@ use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
 use super::waits::Ask;
-use super::{Asker, Kernel, Kind, Output, Reply};
+use super::{Kernel, Kind, Output, Reply, RequestContext};
 
 impl Kernel {
     pub(super) fn policy(&self, id: ObjectId) -> Option<&PolicyObject> {
@@ -26,7 +26,7 @@ impl Kernel {
     /// Asks for a hold of something that exists by being used.
     pub(super) fn enter_by_use(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         kind: Kind,
         name: &str,
         mode: HoldMode,
@@ -39,7 +39,7 @@ impl Kernel {
         }
         match self.state.find_or_make(kind, name) {
             Ok(id) => {
-                let reply = self.enter(asker, id, Entry::Hold(mode), out);
+                let reply = self.enter(context, id, Entry::Hold(mode), out);
                 self.state.vanish(id);
                 reply
             }
@@ -50,7 +50,7 @@ impl Kernel {
     /// Lets somebody in, now or later.
     pub(super) fn enter(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         entry: Entry,
         out: &mut Output,
@@ -68,13 +68,13 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if (first || policy.overtakes(entry)) && policy.admit(entry).is_some() {
-            return Reply::Answer(self.admit(asker.owner, id, entry, out));
+            return Reply::Answer(self.admit(context.owner, id, entry, out));
         }
-        if asker.is_impatient() && !self.is_postponed(id) {
+        if context.is_impatient() && !self.is_postponed(id) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         let lane = policy.lane(entry);
-        self.wait(asker, id, lane, Ask::Enter(entry))
+        self.wait(context, id, lane, Ask::Enter(entry))
     }
 
     /// Lets somebody in whom the policy allows in.
@@ -160,22 +160,22 @@ impl Kernel {
             && object.postponed.is_some_and(|earlier| wait.ticket() <= earlier.upto)
     }
 
-    /// The hold that is meant, if it is the asker's.
+    /// The hold that is meant, if its owner asks.
     fn hold_of(
         &self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         fence: Option<u64>,
     ) -> Result<(u64, Hold), Reply> {
         let gone = || error(Status::Gone, "that is not held (any more) by this session");
         let mine = |fence: u64| {
             let hold = self.state.hold(fence)?;
-            (hold.object == id && hold.owner == asker.owner).then_some((fence, hold))
+            (hold.object == id && hold.owner == context.owner).then_some((fence, hold))
         };
         if let Some(fence) = fence {
             return mine(fence).ok_or_else(gone);
         }
-        let holdings = self.state.holdings(asker.owner).ok_or_else(gone)?;
+        let holdings = self.state.holdings(context.owner).ok_or_else(gone)?;
         let mut all = holdings.holds_of(id).filter_map(mine);
         match (all.next(), all.next()) {
             (Some(hold), None) => Ok(hold),
@@ -188,13 +188,13 @@ impl Kernel {
 
     pub(super) fn release(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         fence: Option<u64>,
         permits: Option<u32>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, id, fence) {
+        let (fence, hold) = match self.hold_of(context, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
@@ -214,7 +214,7 @@ impl Kernel {
             HoldMode::Permits(held) if permits > 0 && permits < held => Give::Permits(permits),
             mode => Give::back(mode),
         };
-        match asker.owner {
+        match context.owner {
             Owner::Session(_) => self.emit(&Event::Released { fence, permits }, out),
             Owner::Connection(key) => {
                 let released = self.state.release(fence, permits);
@@ -235,31 +235,31 @@ impl Kernel {
 
     pub(super) fn downgrade(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         fence: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, id, fence) {
+        let (fence, hold) = match self.hold_of(context, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
         if hold.mode != HoldMode::Write {
             return error(Status::Conflict, "only a writer can become a reader");
         }
-        self.convert(asker.owner, fence, fence, HoldMode::Read, out);
+        self.convert(context.owner, fence, fence, HoldMode::Read, out);
         self.pump_policy(id, Some(Give::Downgrade), out);
         Reply::Answer(Answer::done().with(Header::Fence, fence))
     }
 
     pub(super) fn upgrade(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         fence: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (fence, hold) = match self.hold_of(asker, id, fence) {
+        let (fence, hold) = match self.hold_of(context, id, fence) {
             Ok(hold) => hold,
             Err(reply) => return reply,
         };
@@ -267,7 +267,7 @@ impl Kernel {
             return error(Status::Conflict, "only the only reader can become the writer");
         }
         let into = self.fence(out);
-        self.convert(asker.owner, fence, into, HoldMode::Write, out);
+        self.convert(context.owner, fence, into, HoldMode::Write, out);
         Reply::Answer(Answer::done().with(Header::Fence, into))
     }
 

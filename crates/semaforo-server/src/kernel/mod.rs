@@ -270,9 +270,9 @@ pub struct Kernel {
     heavy: usize,
 }
 
-/// Who asks for something, and where the answer goes.
+/// A request beside what it wants: for which owner it is, when it came and where its answer goes.
 #[derive(Clone, Debug)]
-struct Asker {
+struct RequestContext {
     now: Millis,
     owner: Owner,
     origin: Origin,
@@ -282,7 +282,7 @@ struct Asker {
     charge: Charge,
 }
 
-impl Asker {
+impl RequestContext {
     /// It does not want to wait.
     fn is_impatient(&self) -> bool {
         self.timeout == Some(0)
@@ -462,33 +462,33 @@ impl Kernel {
     }
 
     /// Somebody has to wait.
-    fn wait(&mut self, asker: &Asker, id: ObjectId, lane: usize, ask: Ask) -> Reply {
+    fn wait(&mut self, context: &RequestContext, id: ObjectId, lane: usize, ask: Ask) -> Reply {
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
         }
-        let mut wait = Wait::new(id, lane, ask, asker.owner);
-        wait.retry = asker.retry;
+        let mut wait = Wait::new(id, lane, ask, context.owner);
+        wait.retry = context.retry;
         self.heavy += usize::from(wait.is_heavy());
         let wait_id = self.waits.insert(wait);
-        if let Some(timeout) = asker.timeout {
-            self.waits.set_deadline(wait_id, Some(asker.now.saturating_add(timeout)));
+        if let Some(timeout) = context.timeout {
+            self.waits.set_deadline(wait_id, Some(context.now.saturating_add(timeout)));
         }
-        self.count_waiting(id, asker.retry.is_some(), 1);
+        self.count_waiting(id, context.retry.is_some(), 1);
         if let Some(wait) = self.waits.get(wait_id)
             && let Some(line) = self.state.line_of(wait)
         {
             line.join(wait, wait_id);
         }
-        self.attach(wait_id, asker.origin);
-        if let Owner::Session(slot) = asker.owner
+        self.attach(wait_id, context.origin);
+        if let Owner::Session(slot) = context.owner
             && let Some(session) = self.state.session_mut(slot)
         {
             self.waits.push(&mut session.waits, List::Session, wait_id);
-            if let Some(retry) = asker.retry {
+            if let Some(retry) = context.retry {
                 session.waiting.insert(retry.seq, wait_id);
             }
         }
-        if self.state.is_paused(asker.origin.connection) {
+        if self.state.is_paused(context.origin.connection) {
             // It is the last in line: nobody moves up.
             self.fall_asleep(wait_id);
         }

@@ -11,7 +11,7 @@ use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::Owner;
 use super::state::{Body, Object};
 use super::waits::Ask;
-use super::{Asker, Kernel, Output, Reply};
+use super::{Kernel, Output, Reply, RequestContext};
 
 /// Takers wait in this line.
 const TAKERS: usize = 0;
@@ -24,7 +24,7 @@ const NUMBER_BLOCK: u64 = 1 << 14;
 impl Kernel {
     pub(super) fn put(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         payload: &[u8],
         priority: i32,
@@ -39,21 +39,21 @@ impl Kernel {
             return Reply::Answer(refusal);
         }
         if messages.is_full() || !lines[PUTTERS].is_empty() {
-            if asker.is_impatient() && !self.is_postponed(queue) {
+            if context.is_impatient() && !self.is_postponed(queue) {
                 return Reply::Answer(Answer::plain(Status::TimedOut));
             }
-            let (payload, charge) = (Arc::from(payload), asker.charge.clone());
+            let (payload, charge) = (Arc::from(payload), context.charge.clone());
             let ask = Ask::Put { payload, priority, delay, charge };
             let bytes = ask.payload_len() as u64;
-            let reply = self.wait(asker, queue, PUTTERS, ask);
+            let reply = self.wait(context, queue, PUTTERS, ask);
             if let Reply::Waits(_) = reply {
                 self.bytes += bytes;
             }
             return reply;
         }
-        let number = self.insert(queue, payload, priority, delay, asker.now, out);
-        self.charge(queue, number, priority, &asker.charge);
-        self.pump_queue(queue, asker.now, out);
+        let number = self.insert(queue, payload, priority, delay, context.now, out);
+        self.charge(queue, number, priority, &context.charge);
+        self.pump_queue(queue, context.now, out);
         Reply::Answer(Answer::done().with(Header::Message, number))
     }
 
@@ -128,7 +128,7 @@ impl Kernel {
 
     pub(super) fn transfer(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         payload: &[u8],
         priority: i32,
@@ -143,14 +143,14 @@ impl Kernel {
         }
         // Takers wait only if there is nothing to take: then this message is the first. If they are postponed, the next tick
         // finds out whether there is a taker for it, too.
-        if asker.is_impatient() && lines[TAKERS].is_empty() {
+        if context.is_impatient() && lines[TAKERS].is_empty() {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
         }
         let number = self.number(queue, out);
-        let reply = self.wait(asker, queue, PUTTERS, Ask::Transfer { number, priority });
+        let reply = self.wait(context, queue, PUTTERS, Ask::Transfer { number, priority });
         let Reply::Waits(wait_id) = reply else { return reply };
         let message = Message {
             number,
@@ -159,28 +159,28 @@ impl Kernel {
             deliveries: 0,
             payload: Arc::from(payload),
             sender: Some(wait_id),
-            charge: asker.charge.clone(),
+            charge: context.charge.clone(),
         };
         self.bytes += payload.len() as u64;
         self.messages += 1;
         if let Ok(messages) = self.state.queue_mut(queue) {
             messages.insert(message);
         }
-        self.pump_queue(queue, asker.now, out);
+        self.pump_queue(queue, context.now, out);
         reply
     }
 
     pub(super) fn take(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         manual: bool,
         out: &mut Output,
     ) -> Reply {
         let next_due = self.state.queue(queue).and_then(Messages::next_due);
-        if next_due.is_some_and(|due| due <= asker.now) {
+        if next_due.is_some_and(|due| due <= context.now) {
             // The tick that would do that is still to come.
-            self.promote(queue, asker.now, out);
+            self.promote(queue, context.now, out);
         }
         let Some(Object { body: Body::Queue(messages), lines, .. }) = self.state.object(queue)
         else {
@@ -189,20 +189,20 @@ impl Kernel {
         // A PUT that there was no room for in this turn comes first; not one that the journal has no space for.
         let is_late = self.is_postponed(queue) && out.is_full();
         if lines[TAKERS].is_empty() && messages.ready() > 0 && !is_late {
-            let kept = asker.retry.is_some();
+            let kept = context.retry.is_some();
             if let Some(refusal) = self.no_room_to_keep(messages, manual, kept) {
                 return Reply::Answer(refusal);
             }
-            let answer = self.hand_over(queue, asker.owner, manual, kept, out);
+            let answer = self.hand_over(queue, context.owner, manual, kept, out);
             if self.state.object(queue).is_some_and(|object| !object.lines[PUTTERS].is_empty()) {
-                self.pump_queue(queue, asker.now, out);
+                self.pump_queue(queue, context.now, out);
             }
             return Reply::Answer(answer);
         }
-        if asker.is_impatient() && !self.is_postponed(queue) {
+        if context.is_impatient() && !self.is_postponed(queue) {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
-        self.wait(asker, queue, TAKERS, Ask::Take { manual })
+        self.wait(context, queue, TAKERS, Ask::Take { manual })
     }
 
     /// Nothing is due at a queue any more.
@@ -369,16 +369,16 @@ impl Kernel {
         if puts_first { putter } else { taker }
     }
 
-    /// A message that is out to the asker, by the delivery that is meant: one that has come back
+    /// A message that is out to the request's owner, by the delivery that is meant: one that has come back
     /// may be out again.
     fn loan(
         &self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         number: u64,
         meant: Option<u64>,
     ) -> Result<&Message, Reply> {
-        let mine = self.state.holdings(asker.owner);
+        let mine = self.state.holdings(context.owner);
         let mine = mine.is_some_and(|holdings| holdings.has_message(queue, number));
         let message = self.state.queue(queue).and_then(|messages| messages.lent(number));
         let message = message.filter(|_| mine).ok_or_else(|| {
@@ -396,18 +396,18 @@ impl Kernel {
 
     pub(super) fn acknowledge(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         number: u64,
         meant: Option<u64>,
         out: &mut Output,
     ) -> Reply {
-        let (sender, priority) = match self.loan(asker, queue, number, meant) {
+        let (sender, priority) = match self.loan(context, queue, number, meant) {
             Ok(message) => (message.sender, message.priority),
             Err(reply) => return reply,
         };
         let before = self.state.queue(queue).map_or(0, Messages::bytes);
-        match (asker.owner, sender) {
+        match (context.owner, sender) {
             (_, Some(sender)) => {
                 self.end_loan(queue, number, |messages| drop(messages.settle(number)));
                 self.complete(sender, Answer::done(), out);
@@ -420,7 +420,7 @@ impl Kernel {
         }
         self.bytes -= before - self.state.queue(queue).map_or(0, Messages::bytes);
         self.messages -= 1;
-        self.pump_queue(queue, asker.now, out);
+        self.pump_queue(queue, context.now, out);
         Reply::Answer(Answer::done())
     }
 
@@ -435,18 +435,18 @@ impl Kernel {
 
     pub(super) fn give_back(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         queue: ObjectId,
         (number, meant): (u64, Option<u64>),
         delay: Millis,
         out: &mut Output,
     ) -> Reply {
-        let (priority, deliveries, sender) = match self.loan(asker, queue, number, meant) {
+        let (priority, deliveries, sender) = match self.loan(context, queue, number, meant) {
             Ok(message) => (message.priority, message.deliveries, message.sender),
             Err(reply) => return reply,
         };
-        let due = (delay != 0).then(|| asker.now.saturating_add(delay));
-        match (asker.owner, sender) {
+        let due = (delay != 0).then(|| context.now.saturating_add(delay));
+        match (context.owner, sender) {
             (Owner::Session(_), None) => self.emit(&Event::Returned { queue, number, due }, out),
             (_, Some(_)) => {
                 self.end_loan(queue, number, |messages| messages.give_back(number, due));
@@ -462,7 +462,7 @@ impl Kernel {
         if due.is_some() {
             self.schedule(queue);
         }
-        self.pump_queue(queue, asker.now, out);
+        self.pump_queue(queue, context.now, out);
         Reply::Answer(Answer::done())
     }
 

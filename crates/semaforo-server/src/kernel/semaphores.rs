@@ -8,7 +8,7 @@ use super::decide::{error, senseless};
 use super::event::Event;
 use super::ids::ObjectId;
 use super::policy_object::{Entry, PolicyObject};
-use super::{Asker, Kernel, Kind, Output, Reply};
+use super::{Kernel, Kind, Output, Reply, RequestContext};
 
 /// The refusal of a request for more permits than there can be.
 pub(super) fn too_many(policy: &PolicyObject, entry: Entry) -> Option<Answer> {
@@ -41,7 +41,7 @@ impl Kernel {
     /// Asks for permits.
     pub(super) fn acquire(
         &mut self,
-        asker: &Asker,
+        context: &RequestContext,
         id: ObjectId,
         mode: HoldMode,
         out: &mut Output,
@@ -52,7 +52,7 @@ impl Kernel {
         }
         match self.policy(id).and_then(|policy| too_many(policy, entry)) {
             Some(refusal) => Reply::Answer(refusal),
-            None => self.enter(asker, id, entry, out),
+            None => self.enter(context, id, entry, out),
         }
     }
 
@@ -68,7 +68,7 @@ impl Kernel {
         Answer::done()
     }
 
-    /// Adds permits to an open semaphore, for any asker, and lets in the requests that wait for them.
+    /// Adds permits to an open semaphore, for any owner, and lets in the requests that wait for them.
     pub(super) fn add_permits(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
         let Some(policy) = self.policy(id) else { unreachable!("a semaphore has a policy") };
         match policy.added(permits) {

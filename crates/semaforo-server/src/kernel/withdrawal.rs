@@ -10,7 +10,7 @@ use super::policy_object::Give;
 use super::session::Portion;
 use super::state::Body;
 use super::waits::{Ask, Wait};
-use super::{Asker, Kernel, Output, Reply};
+use super::{Kernel, Output, Reply, RequestContext};
 
 impl Kernel {
     /// Ends a waiting request as if its time were up. Whether there was one.
@@ -125,26 +125,31 @@ impl Kernel {
 
     /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
     /// if it is still there: every request is answered.
-    pub(super) fn reattach(&mut self, asker: &Asker, wait_id: WaitId, out: &mut Output) -> Reply {
+    pub(super) fn reattach(
+        &mut self,
+        context: &RequestContext,
+        wait_id: WaitId,
+        out: &mut Output,
+    ) -> Reply {
         if let Some(before) = self.waits.get(wait_id).and_then(|wait| wait.origin) {
             let reason = "the same seq came again, and is answered there";
             out.answer(before, Answer::error(Status::Conflict, reason));
         }
-        self.attach(wait_id, asker.origin);
-        let deadline = asker.timeout.map(|timeout| asker.now.saturating_add(timeout));
+        self.attach(wait_id, context.origin);
+        let deadline = context.timeout.map(|timeout| context.now.saturating_add(timeout));
         self.waits.set_deadline(wait_id, deadline);
-        let paused = self.state.is_paused(asker.origin.connection);
+        let paused = self.state.is_paused(context.origin.connection);
         let moved = if paused { self.fall_asleep(wait_id) } else { self.wake(wait_id) };
         if let Some(id) = moved {
-            self.pump(id, asker.now, out);
+            self.pump(id, context.now, out);
         }
-        if asker.is_impatient() {
-            let waits = |wait: &&Wait| wait.origin == Some(asker.origin);
+        if context.is_impatient() {
+            let waits = |wait: &&Wait| wait.origin == Some(context.origin);
             let id = self.waits.get(wait_id).filter(waits).map(|wait| wait.object);
             if let Some(id) = id
                 && !self.is_postponed(id)
             {
-                self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), asker.now, out);
+                self.withdraw(wait_id, Some(Answer::plain(Status::TimedOut)), context.now, out);
             }
         }
         Reply::Waits(wait_id)

@@ -13,7 +13,7 @@ use crate::wire::Request;
 
 /// The sender of a request, and the token that came with it over HTTP.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asker<'a> {
+pub(super) struct RequestSender<'a> {
     pub(super) caller: Caller,
     /// Of the head of an HTTP request.
     pub(super) token: Option<&'a str>,
@@ -21,7 +21,7 @@ pub(super) struct Asker<'a> {
     pub(super) peer: Option<SocketAddr>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> RequestSender<'a> {
     fn connection(&self) -> Option<ConnectionId> {
         match self.caller {
             Caller::Tcp(id) => Some(id),
@@ -50,9 +50,9 @@ pub(in crate::server) fn who(tokens: Option<&Tokens>, said: Option<&str>) -> Str
 
 impl Desk {
     /// The name of a request's sender in the log.
-    pub(super) fn name_of(&self, asker: Asker<'_>, request: &Request<'_>) -> String {
-        let shown = asker.connection().and_then(|id| self.shown_token(id));
-        match (asker.said(request), shown) {
+    pub(super) fn name_of(&self, sender: RequestSender<'_>, request: &Request<'_>) -> String {
+        let shown = sender.connection().and_then(|id| self.shown_token(id));
+        match (sender.said(request), shown) {
             (None, Some(token)) => token.name().to_owned(),
             (said, _) => who(self.tokens.as_deref(), said),
         }
@@ -62,13 +62,13 @@ impl Desk {
     pub(super) fn audit(
         &self,
         net: &Connections,
-        asker: Asker<'_>,
+        sender: RequestSender<'_>,
         who: &str,
         request: &Request<'_>,
         status: Status,
         reason: &str,
     ) {
-        let peer = asker.peer.or_else(|| net.peer_address(asker.connection()?));
+        let peer = sender.peer.or_else(|| net.peer_address(sender.connection()?));
         let from = peer.map_or_else(|| "where it is no more".to_owned(), |peer| peer.to_string());
         let (method, separator) = (&request.method, if reason.is_empty() { "" } else { ": " });
         let path =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::audit::Asker;
+use super::audit::RequestSender;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
@@ -42,11 +42,11 @@ impl Desk {
             return self.hold(net, id);
         }
         let caller = Caller::Tcp(id);
-        let asker = Asker { caller, token: None, peer: None };
+        let sender = RequestSender { caller, token: None, peer: None };
         let outcome = self
-            .identify(net, asker, &request)
+            .identify(net, sender, &request)
             .map_err(Unperformed::Refused)
-            .and_then(|token| self.perform(net, asker, token, name, &request, wrong));
+            .and_then(|token| self.perform(net, sender, token, name, &request, wrong));
         let answer = match outcome {
             Ok(Some(answer)) | Err(Unperformed::Refused(answer)) => answer,
             Ok(None) => {
@@ -76,8 +76,8 @@ impl Desk {
         let (request, wrong) = read(&submission.frame);
         let name = request.headers.get("id");
         let token = submission.token.as_deref();
-        let asker = Asker { caller, token, peer: Some(submission.peer) };
-        let token = match self.identify(net, asker, &request) {
+        let sender = RequestSender { caller, token, peer: Some(submission.peer) };
+        let token = match self.identify(net, sender, &request) {
             Ok(token) => token,
             Err(answer) => {
                 self.respond(net, caller, name, &answer);
@@ -87,7 +87,7 @@ impl Desk {
         if let Some(http) = &mut self.http {
             http.identified(ticket);
         }
-        let outcome = self.perform(net, asker, token, name, &request, wrong);
+        let outcome = self.perform(net, sender, token, name, &request, wrong);
         let taken = matches!(&outcome, Ok(Some(Answer { content: Content::Fragile(_), .. })));
         self.deliver_with(net, usize::from(taken));
         match outcome {
@@ -122,13 +122,13 @@ impl Desk {
     fn perform(
         &mut self,
         net: &mut Connections,
-        asker: Asker<'_>,
+        sender: RequestSender<'_>,
         token: Option<Arc<Token>>,
         name: Option<&str>,
         request: &Request<'_>,
         wrong: Option<RequestError>,
     ) -> Result<Option<Answer>, Unperformed> {
-        let caller = asker.caller;
+        let caller = sender.caller;
         if let Some(wrong) = wrong {
             return Err(Answer::error(Status::Senseless, wrong.to_string()).into());
         }
@@ -139,8 +139,8 @@ impl Desk {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
         let wanted = translate(request, draw)?;
-        if let Some(reason) = refusal(asker, token.as_deref(), request, &wanted) {
-            return Err(self.refuse(net, asker, request, Status::Forbidden, reason).into());
+        if let Some(reason) = refusal(sender, token.as_deref(), request, &wanted) {
+            return Err(self.refuse(net, sender, request, Status::Forbidden, reason).into());
         }
         let mut command = match wanted {
             Wanted::Echo => {
@@ -156,20 +156,20 @@ impl Desk {
                 return Ok(Some(Answer::done()));
             }
             Wanted::Shutdown => {
-                let who = self.name_of(asker, request);
-                self.audit(net, asker, &who, request, Status::Done, "");
+                let who = self.name_of(sender, request);
+                self.audit(net, sender, &who, request, Status::Done, "");
                 self.respond(net, caller, name, &Answer::done());
                 self.stop(net);
                 return Ok(None);
             }
             Wanted::Reload => {
                 // By the name that counts until then.
-                let who = self.name_of(asker, request);
+                let who = self.name_of(sender, request);
                 let (answer, reason) = match self.reload() {
                     Ok(()) => (Answer::done(), String::new()),
                     Err(reason) => (Answer::error(Status::Conflict, reason.clone()), reason),
                 };
-                self.audit(net, asker, &who, request, answer.status, &reason);
+                self.audit(net, sender, &who, request, answer.status, &reason);
                 self.respond(net, caller, name, &answer);
                 self.dismiss_unknown(net);
                 return Ok(None);
@@ -344,15 +344,15 @@ impl Desk {
     fn identify(
         &mut self,
         net: &Connections,
-        asker: Asker<'_>,
+        sender: RequestSender<'_>,
         request: &Request<'_>,
     ) -> Result<Option<Arc<Token>>, Answer> {
         let Some(tokens) = &self.tokens else { return Ok(None) };
-        let client = match asker.caller {
+        let client = match sender.caller {
             Caller::Tcp(id) => self.clients.get_mut(id.index()).and_then(Option::as_mut),
             Caller::Http(_) => None,
         };
-        let (found, reason) = match asker.said(request) {
+        let (found, reason) = match sender.said(request) {
             Some(token) => (tokens.find(token), "this token is not known"),
             None => (
                 client.as_ref().and_then(|client| client.token.as_ref()),
@@ -361,7 +361,7 @@ impl Desk {
         };
         let Some(token) = found.cloned() else {
             let reason = reason.to_owned();
-            return Err(self.refuse(net, asker, request, Status::Unauthorized, reason));
+            return Err(self.refuse(net, sender, request, Status::Unauthorized, reason));
         };
         if let Some(client) = client {
             client.known = true;
@@ -373,13 +373,13 @@ impl Desk {
     fn refuse(
         &self,
         net: &Connections,
-        asker: Asker<'_>,
+        sender: RequestSender<'_>,
         request: &Request<'_>,
         status: Status,
         reason: String,
     ) -> Answer {
-        let who = self.name_of(asker, request);
-        self.audit(net, asker, &who, request, status, &reason);
+        let who = self.name_of(sender, request);
+        self.audit(net, sender, &who, request, status, &reason);
         Answer::error(status, reason)
     }
 }
@@ -408,14 +408,14 @@ fn wrong_with_id(id: &str, caller: Caller) -> Option<String> {
 
 /// Why a request is not allowed, if it is not.
 fn refusal(
-    asker: Asker<'_>,
+    sender: RequestSender<'_>,
     token: Option<&Token>,
     request: &Request<'_>,
     wanted: &Wanted<'_>,
 ) -> Option<String> {
     let need = need(wanted)?;
     let Some(token) = token else {
-        let is_refused = matches!(asker.caller, Caller::Http(_)) && need == Need::Administer;
+        let is_refused = matches!(sender.caller, Caller::Http(_)) && need == Need::Administer;
         let method = &request.method;
         return is_refused
             .then(|| format!("{method} over HTTP needs a token, and this server has none"));
