@@ -18,7 +18,7 @@ pub enum Status {
     /// Not within the time limit; nothing happened.
     TimedOut = 204,
     /// It makes no sense.
-    Senseless = 400,
+    BadRequest = 400,
     /// A token is needed.
     Unauthorized = 401,
     /// The token does not allow it.

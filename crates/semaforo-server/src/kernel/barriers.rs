@@ -4,7 +4,7 @@
 //! of its own. Rounds are numbered by fences: a round that is not there any more is over.
 
 use super::answer::{Answer, Header, Status};
-use super::decide::{error, senseless};
+use super::decide::{bad_request, error};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::state::{Barrier, Body, Object};
@@ -34,10 +34,10 @@ impl Kernel {
         out: &mut Output,
     ) -> Reply {
         if parties == 0 || parties > MAX_PARTIES {
-            return senseless(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
+            return bad_request(format!("{parties} parties; there can be 1 to {MAX_PARTIES}"));
         }
         if context.retry.is_some() && parties > MAX_NUMBERED_PARTIES {
-            return senseless(format!(
+            return bad_request(format!(
                 "{parties} parties; with seq there can be 1 to {MAX_NUMBERED_PARTIES}"
             ));
         }
@@ -46,7 +46,7 @@ impl Kernel {
             && there.is_none_or(|(barrier, _)| barrier.generation != meant)
         {
             if meant >= self.next_fence {
-                return senseless(format!("there was no generation {meant} yet"));
+                return bad_request(format!("there was no generation {meant} yet"));
             }
             return Reply::Answer(Answer::done().with(Header::Generation, meant));
         }

@@ -29,7 +29,7 @@ impl Kernel {
         let owner = match command.session {
             None => {
                 if command.retry.is_some() || command.acked.is_some() {
-                    return senseless("seq and acked need a named session");
+                    return bad_request("seq and acked need a named session");
                 }
                 Owner::Connection(origin.connection)
             }
@@ -132,7 +132,7 @@ impl Kernel {
                     let ttl = self.state.session(slot).map_or(0, |session| session.ttl);
                     Reply::Answer(Answer::done().with(Header::Ttl, ttl))
                 }
-                Owner::Connection(_) => senseless("which session? header session is missing"),
+                Owner::Connection(_) => bad_request("which session? header session is missing"),
             },
             Operation::Close => match context.owner {
                 Owner::Session(slot) => {
@@ -143,11 +143,13 @@ impl Kernel {
                         Reply::Waits(WaitId::FIXED)
                     }
                 }
-                Owner::Connection(_) => senseless("which session? header session is missing"),
+                Owner::Connection(_) => bad_request("which session? header session is missing"),
             },
             Operation::Cancel { seq } => {
                 let Owner::Session(slot) = context.owner else {
-                    return senseless("a seq belongs to a session, but header session is missing");
+                    return bad_request(
+                        "a seq belongs to a session, but header session is missing",
+                    );
                 };
                 let waiting =
                     self.state.session(slot).and_then(|session| session.waiting.get(&seq));
@@ -179,7 +181,7 @@ impl Kernel {
                 self.enter_by_use(context, kind, name, HoldMode::Permits(1), out)
             }
             (Kind::ReadWriteLock, Verb::Acquire(HoldMode::Permits(_))) => {
-                senseless("a reader-writer lock has readers and writers, not permits")
+                bad_request("a reader-writer lock has readers and writers, not permits")
             }
             (Kind::ReadWriteLock, Verb::Acquire(mode)) => {
                 self.enter_by_use(context, kind, name, mode, out)
@@ -308,7 +310,7 @@ impl Kernel {
         if let Settings::OpenSemaphore { permits, initial } = settings
             && initial > permits
         {
-            return senseless(format!(
+            return bad_request(format!(
                 "{initial} permits at first, but there can be only {permits}"
             ));
         }
@@ -421,6 +423,6 @@ pub(super) fn error(status: Status, reason: impl Into<std::borrow::Cow<'static, 
     Reply::Answer(Answer::error(status, reason))
 }
 
-pub(super) fn senseless(reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
-    error(Status::Senseless, reason)
+pub(super) fn bad_request(reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
+    error(Status::BadRequest, reason)
 }

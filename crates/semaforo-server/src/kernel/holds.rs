@@ -5,7 +5,7 @@ use semaforo::policy::{CountDown, CountError, Lanes};
 
 use super::answer::{Answer, Header, Status};
 use super::command::HoldMode;
-use super::decide::{error, senseless};
+use super::decide::{bad_request, error};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::policy_object::{Entry, Give, PolicyObject};
@@ -43,7 +43,7 @@ impl Kernel {
                 self.state.vanish(id);
                 reply
             }
-            Err(bad) => senseless(bad.to_string()),
+            Err(bad) => bad_request(bad.to_string()),
         }
     }
 
@@ -181,7 +181,7 @@ impl Kernel {
             (Some(hold), None) => Ok(hold),
             (None, _) => Err(gone()),
             (Some(_), Some(_)) => {
-                Err(senseless("this session holds it more than once: say which with fence"))
+                Err(bad_request("this session holds it more than once: say which with fence"))
             }
         }
     }
@@ -207,7 +207,7 @@ impl Kernel {
                 permits
             }
             (Some(permits), _) => {
-                return senseless(format!("the hold has fewer than {permits} permits"));
+                return bad_request(format!("the hold has fewer than {permits} permits"));
             }
         };
         let given = match hold.mode {
@@ -295,7 +295,7 @@ impl Kernel {
                 let count = policy.count();
                 Reply::Answer(Answer::done().with(Header::Count, count))
             }
-            Err(wrong) => senseless(wrong.to_string()),
+            Err(wrong) => bad_request(wrong.to_string()),
         }
     }
 

@@ -4,7 +4,7 @@ use semaforo::policy::Permits;
 
 use super::answer::{Answer, Status};
 use super::command::HoldMode;
-use super::decide::{error, senseless};
+use super::decide::{bad_request, error};
 use super::event::Event;
 use super::ids::ObjectId;
 use super::policy_object::{Entry, PolicyObject};
@@ -16,14 +16,14 @@ pub(super) fn too_many(policy: &PolicyObject, entry: Entry) -> Option<Answer> {
     let most = policy.most_permits();
     (asked > most).then(|| {
         let reason = format!("{asked} permits were asked for, but there can be only {most}");
-        Answer::error(Status::Senseless, reason)
+        Answer::error(Status::BadRequest, reason)
     })
 }
 
 /// The refusal of a number of permits that no semaphore can have.
 pub(super) fn no_number(permits: u32) -> Option<Reply> {
     let wrong = !(1..=Permits::MAX).contains(&permits);
-    wrong.then(|| senseless(format!("{permits} permits; there can be 1 to {}", Permits::MAX)))
+    wrong.then(|| bad_request(format!("{permits} permits; there can be 1 to {}", Permits::MAX)))
 }
 
 impl Kernel {
@@ -48,7 +48,7 @@ impl Kernel {
     ) -> Reply {
         let entry = Entry::Hold(mode);
         if !matches!(mode, HoldMode::Permits(_)) {
-            return senseless("a semaphore has permits, not readers and writers");
+            return bad_request("a semaphore has permits, not readers and writers");
         }
         match self.policy(id).and_then(|policy| too_many(policy, entry)) {
             Some(refusal) => Reply::Answer(refusal),

@@ -90,7 +90,7 @@ fn checked_name(name: &str) -> Result<&str, Answer> {
     } else {
         return Ok(name);
     };
-    Err(Answer::error(Status::Senseless, wrong))
+    Err(Answer::error(Status::BadRequest, wrong))
 }
 
 /// What a request wants. `draw` makes the id of a new session.
@@ -177,7 +177,7 @@ fn method_begins_with_echo(request: &Request<'_>) -> bool {
 }
 
 fn missing(header: &str) -> Answer {
-    Answer::error(Status::Senseless, format!("header {header} is missing"))
+    Answer::error(Status::BadRequest, format!("header {header} is missing"))
 }
 
 fn unknown_method(request: &Request<'_>, what: &str) -> Answer {
@@ -207,7 +207,7 @@ impl<'a> Words<'a, '_> {
     fn wrong(&self, header: &str, right: impl std::fmt::Display) -> Answer {
         let value: Cow<'_, str> = self.get(header).unwrap_or_default().chars().take(64).collect();
         Answer::error(
-            Status::Senseless,
+            Status::BadRequest,
             format!("header {header} is {value:?}; it should be {right}"),
         )
     }
@@ -357,7 +357,7 @@ impl<'a> Words<'a, '_> {
         if initial < permits {
             let reason = "header initial is less than permits: then it has to be open, \
                           or nobody could add the others";
-            return Err(Answer::error(Status::Senseless, reason));
+            return Err(Answer::error(Status::BadRequest, reason));
         }
         Ok(Settings::Semaphore { permits })
     }

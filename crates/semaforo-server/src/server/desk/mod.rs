@@ -517,5 +517,5 @@ fn share(turn: Duration) -> Duration {
 }
 
 fn status(wrong: &FrameError) -> Status {
-    if wrong.status() == 413 { Status::TooLarge } else { Status::Senseless }
+    if wrong.status() == 413 { Status::TooLarge } else { Status::BadRequest }
 }

@@ -130,10 +130,10 @@ impl Desk {
     ) -> Result<Option<Answer>, Unperformed> {
         let caller = sender.caller;
         if let Some(wrong) = wrong {
-            return Err(Answer::error(Status::Senseless, wrong.to_string()).into());
+            return Err(Answer::error(Status::BadRequest, wrong.to_string()).into());
         }
         if let Some(wrong) = name.and_then(|name| wrong_with_id(name, caller)) {
-            return Err(Answer::error(Status::Senseless, wrong).into());
+            return Err(Answer::error(Status::BadRequest, wrong).into());
         }
         if self.stopping {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
@@ -196,7 +196,7 @@ impl Desk {
             && is_kept(&self.engine.kernel, &command)
         {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
-            return Err(Answer::error(Status::Senseless, reason).into());
+            return Err(Answer::error(Status::BadRequest, reason).into());
         }
         self.keep_quota(token.as_deref(), &mut command)?;
         let was_new = is_new(&self.engine.kernel, &command.operation);
