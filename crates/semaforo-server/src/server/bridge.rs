@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::access::{Need, Tokens};
-use super::desk::who;
+use super::dispatcher::who;
 use super::figures::Figures;
 use super::http::{Answered, Backend, Busy, Health, Metrics, Refusal, Submission, Ticket};
 use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::bridge::{HttpSide, bridge};
 use super::clock::{Clock, wall};
-use super::desk::{Desk, Patience};
+use super::dispatcher::{Dispatcher, Patience};
 use super::engine::{self, Engine};
 use super::fences::Fences;
 use super::http::{self, Http};
@@ -30,7 +30,7 @@ use crate::net::{self, Budget, Connections};
 /// A server that can be run.
 pub struct Server {
     net: Connections,
-    desk: Desk,
+    dispatcher: Dispatcher,
     http: Option<(Connections, Http<HttpSide>)>,
     address: SocketAddr,
     http_address: Option<SocketAddr>,
@@ -206,11 +206,18 @@ impl Server {
             Patience { first_request: options.first_request, unfinished: options.unfinished };
         let refusals = Arc::new(Refusals::new(log.clone()));
         let shared = Arc::clone(&refusals);
-        let mut desk =
-            Desk::new(engine, options.frames, options.tokens, patience, shared, log.clone());
-        desk.reload = options.reload;
+        let mut dispatcher =
+            Dispatcher::new(engine, options.frames, options.tokens, patience, shared, log.clone());
+        dispatcher.reload = options.reload;
         let Some(http_address) = options.http else {
-            return Ok(Self { net, desk, http: None, address, http_address: None, report: None });
+            return Ok(Self {
+                net,
+                dispatcher,
+                http: None,
+                address,
+                http_address: None,
+                report: None,
+            });
         };
         let http_options = http::Options {
             connections: for_http.saturating_sub(http::RESERVED),
@@ -229,9 +236,9 @@ impl Server {
             log,
             options.on_http_turn,
         );
-        desk.set_http(HttpClients::new(main_side));
+        dispatcher.set_http(HttpClients::new(main_side));
         let http = Some((http_net, Http::new(http_options, http_side)));
-        Ok(Self { net, desk, http, address, http_address: Some(http_address), report: None })
+        Ok(Self { net, dispatcher, http, address, http_address: Some(http_address), report: None })
     }
 
     /// Where clients connect.
@@ -273,13 +280,13 @@ impl Server {
             })
         });
         let http = http.transpose()?;
-        self.net.run(&mut self.desk)?;
+        self.net.run(&mut self.dispatcher)?;
         let mut failure = None;
         if let Some(thread) = http {
-            self.desk.hear_out_http(&mut self.net);
+            self.dispatcher.hear_out_http(&mut self.net);
             failure = thread.join().ok().flatten();
         }
-        self.desk.engine.close()?;
+        self.dispatcher.engine.close()?;
         // Half a server is worse than none: the program that watches it has to notice.
         match failure {
             Some(reason) => Err(io::Error::other(format!("the thread of HTTP ended: {reason}"))),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::client::Caller;
-use super::{ConnectionId, Connections, Desk};
+use super::{ConnectionId, Connections, Dispatcher};
 use crate::kernel::{Origin, Status};
 use crate::server::access::{Token, Tokens, fingerprint};
 use crate::wire::Request;
@@ -48,7 +48,7 @@ pub(in crate::server) fn who(tokens: Option<&Tokens>, said: Option<&str>) -> Str
     }
 }
 
-impl Desk {
+impl Dispatcher {
     /// The name of a request's sender in the log.
     pub(super) fn name_of(&self, sender: RequestSender<'_>, request: &Request<'_>) -> String {
         let shown = sender.connection().and_then(|id| self.shown_token(id));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::audit::RequestSender;
 use super::client::{Caller, Waiting};
-use super::{Desk, Next};
+use super::{Dispatcher, Next};
 use crate::kernel::{
     Answer, Charge, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply,
     SessionId, Status, Verb,
@@ -31,7 +31,7 @@ impl From<Answer> for Unperformed {
     }
 }
 
-impl Desk {
+impl Dispatcher {
     /// Handles one request.
     pub(super) fn handle(&mut self, net: &mut Connections, id: ConnectionId, frame: &[u8]) -> Next {
         let Some(client) = self.client(id) else { return Next::End };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hashbrown::HashSet;
 
-use super::Desk;
+use super::Dispatcher;
 use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
@@ -15,7 +15,7 @@ use crate::server::limits::PUBLISHED_EVERY;
 use crate::server::render::{Json, payload, render, render_view};
 use crate::wire::write_answer;
 
-impl Desk {
+impl Dispatcher {
     /// Answers whoever asked.
     pub(super) fn respond(
         &mut self,

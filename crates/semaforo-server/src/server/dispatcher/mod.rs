@@ -1,4 +1,5 @@
-//! Where everybody's requests are taken and answered, over TCP and HTTP: frames in, answers out, once per turn and after the journal.
+//! Dispatches requests, over TCP and HTTP, to the engine and their answers to the clients: frames in, answers out, once per turn
+//! and after the journal.
 
 mod answers;
 mod audit;
@@ -53,7 +54,7 @@ pub(super) struct Patience {
 }
 
 /// The service of the main thread.
-pub(super) struct Desk {
+pub(super) struct Dispatcher {
     pub(super) engine: Engine,
     clients: Vec<Option<Client>>,
     frames: Limits,
@@ -94,7 +95,7 @@ pub(super) struct Desk {
     log: Log,
 }
 
-impl Desk {
+impl Dispatcher {
     pub(super) fn new(
         mut engine: Engine,
         frames: Limits,
@@ -170,8 +171,8 @@ impl Desk {
     /// The connection that can be spared when places run out: one that is not known, or else one
     /// that is slow.
     fn least_welcome(&mut self, now: Instant) -> Option<ConnectionId> {
-        let slow = |desk: &Self| {
-            let slow = desk
+        let slow = |dispatcher: &Self| {
+            let slow = dispatcher
                 .clients
                 .iter()
                 .flatten()
@@ -300,7 +301,7 @@ impl Desk {
     }
 }
 
-impl Service for Desk {
+impl Service for Dispatcher {
     fn opened(&mut self, net: &mut Connections, id: ConnectionId, peer: Peer) {
         self.log.debug(format_args!("{id} has connected from {}", peer.address));
         let client = Client {

@@ -1,11 +1,11 @@
 //! What the log is told of, when it wants to know everything.
 
-use super::Desk;
+use super::Dispatcher;
 use super::client::Caller;
 use crate::kernel::{Answer, Content, SessionEnd};
 use crate::server::log::Level;
 
-impl Desk {
+impl Dispatcher {
     /// Tells which sessions have ended in this turn, and if the disk was slow.
     pub(super) fn tell(&mut self) {
         if let Some((took, bytes)) = self.engine.slow_batch() {
