@@ -6,9 +6,9 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::access::{Token, Tokens};
-use super::bridge::{MainSide, Word};
 use super::figures::Figures;
 use super::http::{Answered, Ticket};
+use super::http_channels::{MainSide, Word};
 use super::quotas::Share;
 use super::render::render;
 use crate::journal::Position;

@@ -1,7 +1,6 @@
 //! The server: sockets, the kernel, the journal.
 
 pub mod access;
-mod bridge;
 mod calendar;
 mod clock;
 mod digest;
@@ -11,6 +10,7 @@ mod fences;
 mod figures;
 pub mod files;
 pub mod http;
+mod http_channels;
 mod http_clients;
 pub mod limits;
 pub mod log;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use super::bridge::{HttpSide, bridge};
 use super::clock::{Clock, wall};
 use super::dispatcher::{Dispatcher, Patience};
 use super::engine::{self, Engine};
 use super::fences::Fences;
 use super::http::{self, Http};
+use super::http_channels::{HttpSide, http_channels};
 use super::http_clients::HttpClients;
 use super::log::Log;
 use super::options::{JournalKind, Options};
@@ -228,7 +228,7 @@ impl Server {
         };
         let limits = net::Limits { buffers, ..http_options.connection_limits() };
         let (http_net, http_address) = listen(limits, http_address, options.tls)?;
-        let (main_side, http_side) = bridge(
+        let (main_side, http_side) = http_channels(
             net.waker(),
             http_net.waker(),
             options.open_metrics,

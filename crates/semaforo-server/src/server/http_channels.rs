@@ -1,6 +1,6 @@
-//! Between the thread that speaks HTTP and the thread that decides.
+//! The channels between the thread that speaks HTTP and the thread that decides.
 //!
-//! Requests go one way and answers the other, through channels that never make anybody wait: no more than
+//! Requests go one way and answers the other, and neither thread ever waits for the other: no more than
 //! [`MAX_HTTP_REQUESTS`] requests are under way, so no more than that, and a word about each, can be in them.
 
 use std::cell::Cell;
@@ -85,7 +85,7 @@ pub(super) struct MainSide {
 }
 
 /// Both ends; each gets the waker of the other's thread.
-pub(super) fn bridge(
+pub(super) fn http_channels(
     main: Waker,
     http: Waker,
     open_metrics: bool,
