@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use super::access::{Need, Tokens};
 use super::dispatcher::who;
-use super::figures::Figures;
 use super::http::{Answered, Backend, Busy, Health, Metrics, Refusal, Submission, Ticket};
 use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};
 use super::log::Log;
 use super::refusals::Refusals;
+use super::statistics::ServerStatistics;
 use crate::kernel::Operation;
 use crate::net::{ConnectionId, Reason, Waker};
 
@@ -47,7 +47,7 @@ struct Shared {
     turns: AtomicU64,
     /// There is no space for the journal.
     is_short_of_space: AtomicBool,
-    figures: Mutex<Figures>,
+    statistics: Mutex<ServerStatistics>,
     /// Who may do what; none: everybody everything.
     tokens: Mutex<Option<Arc<Tokens>>>,
     /// How often they have changed.
@@ -66,7 +66,7 @@ pub(super) struct HttpSide {
     shared: Arc<Shared>,
     /// How many turns there were when it was woken to see whether it still turns, and when that was.
     probe: Cell<Option<(u64, Instant)>>,
-    /// Figures are for everybody.
+    /// Statistics are for everybody.
     open_metrics: bool,
     refusals: Arc<Refusals>,
     log: Log,
@@ -150,9 +150,9 @@ impl MainSide {
         self.waker.wake();
     }
 
-    pub(super) fn publish(&self, figures: Figures) {
-        self.shared.is_short_of_space.store(figures.is_short_of_space, Ordering::Relaxed);
-        *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+    pub(super) fn publish(&self, statistics: ServerStatistics) {
+        self.shared.is_short_of_space.store(statistics.is_short_of_space, Ordering::Relaxed);
+        *self.shared.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
     }
 
     /// From now on these tokens count.
@@ -249,7 +249,7 @@ impl Backend for HttpSide {
     }
 
     fn metrics(&mut self) -> Metrics {
-        self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner).metrics()
+        self.shared.statistics.lock().unwrap_or_else(PoisonError::into_inner).metrics()
     }
 
     fn knows(&self, token: Option<&str>) -> bool {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::access::{Token, Tokens};
-use super::figures::Figures;
 use super::http::{Answered, Ticket};
 use super::http_channels::{MainSide, Word};
 use super::quotas::Share;
 use super::render::render;
+use super::statistics::ServerStatistics;
 use crate::journal::Position;
 use crate::kernel::{Answer, ConnectionKey, Content, Parcel};
 use crate::wire::write_answer;
@@ -52,7 +52,7 @@ pub(super) struct HttpClients {
     messages_due: Marks,
     /// All other answers.
     marks: Marks,
-    /// How many commands had been decided when figures were published last, and whether space was short.
+    /// How many commands had been decided when statistics were published last, and whether space was short.
     published: (u64, bool),
 }
 
@@ -229,9 +229,9 @@ impl HttpClients {
         self.published != (decided, is_short_of_space)
     }
 
-    pub(super) fn publish(&mut self, figures: Figures) {
-        self.published = (figures.decided, figures.is_short_of_space);
-        self.side.publish(figures);
+    pub(super) fn publish(&mut self, statistics: ServerStatistics) {
+        self.published = (statistics.decided, statistics.is_short_of_space);
+        self.side.publish(statistics);
     }
 }
 

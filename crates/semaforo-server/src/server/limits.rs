@@ -38,7 +38,7 @@ pub const BUSY_TURN: Duration = Duration::from_millis(8);
 pub const SMALL_SHARE: Duration = Duration::from_micros(200);
 /// The clock is looked at after so many requests: often enough for the dearest, rarely enough for the cheapest.
 pub const LOOK_EVERY: u32 = 4;
-/// Figures are made for `/metrics` at most so often.
+/// Statistics are made for `/metrics` at most so often.
 pub const PUBLISHED_EVERY: Duration = Duration::from_millis(500);
 /// Requests of HTTP clients that may be under way, waiting ones included.
 pub const MAX_HTTP_REQUESTS: usize = 10_000;

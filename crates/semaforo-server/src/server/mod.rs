@@ -3,11 +3,9 @@
 pub mod access;
 mod calendar;
 mod clock;
-mod digest;
 mod dispatcher;
 mod engine;
 mod fences;
-mod figures;
 pub mod files;
 pub mod http;
 mod http_channels;
@@ -18,7 +16,9 @@ mod options;
 mod quotas;
 mod refusals;
 mod render;
+mod request_digest;
 mod start;
+mod statistics;
 mod translate;
 
 pub use clock::Clock;

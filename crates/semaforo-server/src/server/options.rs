@@ -86,7 +86,7 @@ pub struct Options {
     pub http_connections: usize,
     /// Names by which HTTP clients may call this server, beside addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Figures are shown to everybody who can reach the server, also if it wants tokens.
+    /// Statistics are shown to everybody who can reach the server, also if it wants tokens.
     pub open_metrics: bool,
     /// Where it says what happens; none: nowhere.
     pub log: Option<Log>,

@@ -34,7 +34,7 @@ impl Counted {
         Self::ALL.into_iter().find(|counted| counted.name() == name)
     }
 
-    /// What it is called in a token file, and in figures.
+    /// What it is called in a token file, and in statistics.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Objects => "objects",
@@ -138,7 +138,7 @@ impl Accounts {
 
     /// What the tokens have that have a quota, for each of these: name, what, how much there is and
     /// may be.
-    pub(super) fn figures(&self, tokens: &Tokens) -> Vec<(String, Counted, u64, u64)> {
+    pub(super) fn statistics(&self, tokens: &Tokens) -> Vec<(String, Counted, u64, u64)> {
         let all = tokens.iter().flat_map(|token| Counted::ALL.map(|counted| (token, counted)));
         all.filter_map(|(token, counted)| {
             let most = token.quotas().get(counted)?;
@@ -189,7 +189,7 @@ mod tests {
         accounts.tidy();
         let shown =
             [("ci".to_owned(), Counted::Objects, 0, 1), ("ci".to_owned(), Counted::Sessions, 1, 2)];
-        assert_eq!(accounts.figures(&tokens)[..2], shown);
+        assert_eq!(accounts.statistics(&tokens)[..2], shown);
         drop(share);
         assert_eq!(accounts.refusal(second, Counted::Waits, 1), None);
         accounts.ended(SessionId(1));

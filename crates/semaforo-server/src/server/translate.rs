@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::digest::digest;
 use super::http::operations::{
     ACK, ACKED, AFTER, BY, CAPACITY, COUNT, DELAY, DELIVERIES, FENCE, GENERATION, Header, INITIAL,
     LABEL, LIMIT, MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN, PERMITS_MADE,
     PERMITS_WANTED, PRIORITY, RESET, SEQ, SESSION, SET, TIMEOUT, TTL, UNBOUNDED, Value,
 };
 use super::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
+use super::request_digest::request_digest;
 use crate::kernel::{
     Answer, Charge, Command, HoldMode, Kind, Operation, Retry, Selection, SessionId, Settings,
     Status, Verb,
@@ -152,7 +152,7 @@ pub(super) fn translate<'a>(
     let seq = words.number(&SEQ)?.filter(|_| numbered);
     Ok(Wanted::Command(Command {
         session: words.session()?,
-        retry: seq.map(|seq| Retry { seq, digest: digest(request) }),
+        retry: seq.map(|seq| Retry { seq, digest: request_digest(request) }),
         acked: words.number(&ACKED)?,
         timeout: words.timeout()?,
         charge: Charge::default(),

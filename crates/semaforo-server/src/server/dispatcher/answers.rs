@@ -9,10 +9,10 @@ use super::Dispatcher;
 use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
-use crate::server::figures::Figures;
 use crate::server::http_clients::HttpClients;
 use crate::server::limits::PUBLISHED_EVERY;
 use crate::server::render::{Json, payload, render, render_view};
+use crate::server::statistics::ServerStatistics;
 use crate::wire::write_answer;
 
 impl Dispatcher {
@@ -261,7 +261,7 @@ impl Dispatcher {
             return Some(due).filter(|_| is_news);
         }
         self.published = now;
-        let figures = Figures {
+        let statistics = ServerStatistics {
             census: self.engine.kernel.census(),
             sockets: net.statistics(),
             statuses: Box::new(self.statuses),
@@ -272,11 +272,11 @@ impl Dispatcher {
             quotas: self
                 .tokens
                 .as_deref()
-                .map_or_else(Vec::new, |tokens| self.accounts.figures(tokens)),
+                .map_or_else(Vec::new, |tokens| self.accounts.statistics(tokens)),
             uptime: now.duration_since(self.started).as_secs_f64(),
         };
         if let Some(http) = &mut self.http {
-            http.publish(figures);
+            http.publish(statistics);
         }
         None
     }

@@ -19,7 +19,6 @@ pub(super) use self::audit::who;
 use self::client::{Caller, Client, Mark};
 use super::access::Tokens;
 use super::engine::Engine;
-use super::figures::Statuses;
 use super::http::{Submission, Ticket};
 use super::http_channels::Word;
 use super::http_clients::HttpClients;
@@ -28,6 +27,7 @@ use super::log::{Level, Log};
 use super::options::Reload;
 use super::quotas::Accounts;
 use super::refusals::Refusals;
+use super::statistics::Statuses;
 use crate::kernel::{Answer, ConnectionKey, Status};
 use crate::net::limits::{ACCEPT_PAUSE, DRAIN, MOMENT};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
@@ -87,7 +87,7 @@ pub(super) struct Dispatcher {
     /// What is answered now leaves after so many messages for takers over HTTP.
     after: u64,
     statuses: Statuses,
-    /// When figures were published last.
+    /// When statistics were published last.
     published: Instant,
     started: Instant,
     stopping: bool,

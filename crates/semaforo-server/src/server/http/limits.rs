@@ -6,7 +6,7 @@ use std::time::Duration;
 /// TCP port, where one connection carries them all.
 pub const CONNECTIONS: usize = 1000;
 
-/// Places beyond those, for health, figures and administration.
+/// Places beyond those, for health, statistics and administration.
 pub const RESERVED: usize = 16;
 
 /// Bytes of a request line and its headers, or of the trailers of a body. Ours are short; browsers and proxies

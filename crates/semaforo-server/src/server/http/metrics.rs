@@ -1,14 +1,14 @@
-//! Figures, in the text format of Prometheus (version 0.0.4).
+//! Metrics, in the text format of Prometheus (version 0.0.4).
 
 use std::fmt::Write;
 
-/// A snapshot of figures.
+/// A snapshot of metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     families: Vec<Family>,
 }
 
-/// Figures of one name, told apart by their labels.
+/// The samples of one metric, told apart by their labels.
 #[derive(Clone, Debug)]
 pub struct Family {
     name: String,
@@ -26,7 +26,7 @@ struct Sample {
 }
 
 impl Metrics {
-    /// No figures.
+    /// No metrics.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,7 +76,7 @@ impl Family {
         self
     }
 
-    /// The figures of a histogram: how many fell into each bucket (by its upper bound, in order; not
+    /// The samples of a histogram: how many fell into each bucket (by its upper bound, in order; not
     /// cumulated), how many above all of them, and the sum of all.
     pub fn buckets(
         &mut self,

@@ -6,7 +6,7 @@
 //! | `POST /v1` | the body is a request object; the body of the answer is the answer object |
 //! | `GET /healthz` | 200 while the server is alive |
 //! | `GET /readyz` | 200 while it takes requests |
-//! | `GET /metrics` | figures, for Prometheus |
+//! | `GET /metrics` | statistics, for Prometheus |
 //! | `GET /openapi.json` | all of this, for programs |
 //!
 //! A thread of its own runs [`Http`] over the [connection layer](crate::net). What it cannot answer itself
@@ -33,7 +33,7 @@
 //! configured.
 //!
 //! **A full server can still be looked at.** Beyond its [budget](Options::connections) of connections, a few are accepted
-//! that may only ask for health, figures and administration, one request each.
+//! that may only ask for health, statistics and administration, one request each.
 
 mod answer;
 mod body;
@@ -135,7 +135,7 @@ pub trait Backend {
     /// Looked at after the waker of the connections was used.
     fn is_stopping(&self) -> bool;
 
-    /// The figures of the server, as of now.
+    /// The statistics of the server, as of now.
     fn metrics(&mut self) -> Metrics;
 
     /// Whether this token makes a client known, or none is needed.
@@ -150,7 +150,7 @@ pub trait Backend {
         0
     }
 
-    /// Whether a client may see the figures.
+    /// Whether a client may see the statistics.
     ///
     /// # Errors
     /// What it is answered if not.

@@ -1,4 +1,4 @@
-//! What makes two requests the same.
+//! What makes two requests the same: the digest of a request.
 
 use crate::wire::Request;
 
@@ -7,7 +7,7 @@ const CHANGING: [&str; 6] = ["id", "timeout", "session", "seq", "acked", "token"
 
 /// A digest of what a request asks for. It is kept in the journal, so it is the same for all time:
 /// FNV-1a, 64 bits.
-pub(super) fn digest(request: &Request<'_>) -> u64 {
+pub(super) fn request_digest(request: &Request<'_>) -> u64 {
     let mut hash = Hash(0xcbf2_9ce4_8422_2325);
     hash.add(request.method.to_ascii_uppercase().as_bytes());
     hash.add(request.path.as_bytes());

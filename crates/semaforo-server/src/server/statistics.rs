@@ -1,4 +1,4 @@
-//! What an operator looks at.
+//! The statistics of the server, for an operator.
 
 use super::http::Metrics;
 use super::quotas::Counted;
@@ -29,9 +29,9 @@ impl Statuses {
     }
 }
 
-/// The figures of one moment.
+/// The statistics of one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct ServerStatistics {
     pub(super) census: Census,
     pub(super) sockets: Statistics,
     pub(super) statuses: Box<Statuses>,
@@ -45,7 +45,7 @@ pub(super) struct Figures {
     pub(super) uptime: f64,
 }
 
-impl Figures {
+impl ServerStatistics {
     /// For Prometheus.
     pub(super) fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::new();
