@@ -56,7 +56,7 @@ impl Kernel {
             && !self.is_postponed(id)
             && self.state.object(id).is_some_and(|object| object.waiting == 0)
         {
-            // Those who waited were forgotten in a restart, and nobody has come since then.
+            // The parties that waited were forgotten in a restart, and no party has come since then.
             self.dissolve(id, out);
             there = None;
         }
@@ -139,7 +139,7 @@ impl Kernel {
         }
     }
 
-    /// Somebody went away: all others learn that.
+    /// A party went away: all others learn that.
     pub(super) fn break_barrier(&mut self, id: ObjectId, out: &mut Output) {
         let Some((Barrier { broken: false, .. }, _)) = self.barrier(id) else { return };
         if self.state.object(id).is_some_and(|object| object.is_retired) {

@@ -121,7 +121,7 @@ impl Kernel {
         self.state.tidy_connection(key);
     }
 
-    /// Ends a wait of a connection that has ended. Says where it was.
+    /// Ends a wait of a connection that has ended. Says at which object it was.
     fn end_wait(&mut self, wait_id: WaitId, end: End, out: &mut Output) -> Option<ObjectId> {
         let wait = self.waits.get(wait_id)?;
         if matches!(wait.owner, Owner::Session(_)) && wait.retry.is_some() {

@@ -37,7 +37,7 @@ pub enum Event<'a> {
     Resized { object: ObjectId, permits: u32 },
     /// A latch, an event or an open semaphore has another state.
     Counted { object: ObjectId, count: u64 },
-    /// Somebody waits at a barrier that did not exist.
+    /// The first party waits at a barrier, which did not exist before.
     BarrierOpened { name: &'a str, parties: u32, generation: u64 },
     /// All parties have arrived, or it was reset: nothing is left of it.
     BarrierTripped { name: &'a str },

@@ -23,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Asks for a hold of something that exists by being used.
+    /// A request for a hold of an object that exists by being used.
     pub(super) fn enter_by_use(
         &mut self,
         context: &RequestContext,
@@ -47,7 +47,7 @@ impl Kernel {
         }
     }
 
-    /// Lets somebody in, now or later.
+    /// Lets a request in, now or later.
     pub(super) fn enter(
         &mut self,
         context: &RequestContext,
@@ -77,7 +77,7 @@ impl Kernel {
         self.wait(context, id, lane, Ask::Enter(entry))
     }
 
-    /// Lets somebody in whom the policy allows in.
+    /// Lets a request in that the policy allows in.
     fn admit(&mut self, owner: Owner, id: ObjectId, entry: Entry, out: &mut Output) -> Answer {
         match entry {
             Entry::Pass => {

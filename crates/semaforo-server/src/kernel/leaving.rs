@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// The server stops: who closed a session is told that it may not be over yet.
+    /// The server stops: requests that close a session are told that it may not be over yet.
     pub(super) fn dismiss_closers(&mut self, out: &mut Output) {
         for origin in self.leaving.iter_mut().filter_map(|leaving| leaving.closer.take()) {
             out.answer(origin, Answer::error(Status::Stopping, "shutting down"));
@@ -135,7 +135,7 @@ impl Kernel {
 
     /// Gives back another portion of what has ended.
     pub(super) fn go_on_giving_back(&mut self, now: Millis, out: &mut Output) {
-        // Objects first: what somebody has of an object that is deleted is no longer theirs to give back.
+        // Objects first: what an owner has of an object that is deleted is not its own to give back.
         while let Some(id) = self.retired.front().copied() {
             if !self.take_apart(id, out) {
                 return;
@@ -197,7 +197,8 @@ impl Kernel {
         waiting.saturating_add(object.holders.len()).saturating_add(messages) > out.portion
     }
 
-    /// Whether the journal has space for the answers that are kept if all who wait at an object were let through.
+    /// Whether the journal has space for the answers that are kept if all requests that wait at an
+    /// object were let through.
     pub(super) fn has_space_for_farewells(&self, id: ObjectId, out: &Output) -> bool {
         let waiting = self.state.object(id).map_or(0, |object| object.waiting as usize);
         out.has_space(SMALL.saturating_add(waiting.saturating_mul(OUTCOME)))

@@ -23,7 +23,7 @@ pub(super) struct Message {
     /// How often it was taken. What is on its way to a taker that may be lost does not count.
     pub(super) deliveries: u32,
     pub(super) payload: Arc<[u8]>,
-    /// The waiting request of who transfers it. Such a message is not journaled.
+    /// The request that transfers it, and waits. Such a message is not journaled.
     pub(super) sender: Option<WaitId>,
     /// What it counts for while it is there. Not journaled.
     pub(super) charge: Charge,
@@ -204,7 +204,7 @@ impl Messages {
         self.out.get(&number).map(|(_, owner)| *owner)
     }
 
-    /// The numbers of all messages that are out, and to whom.
+    /// The numbers of all messages that are out, and their borrowers.
     pub(super) fn borrowers(&self) -> impl Iterator<Item = (u64, Owner)> {
         self.out.iter().map(|(number, (_, owner))| (*number, *owner))
     }
@@ -235,7 +235,7 @@ impl Messages {
         }
     }
 
-    /// Takes out any message, wherever it is, and says to whom it was out.
+    /// Takes out any message, wherever it is, and says which owner had borrowed it.
     pub(super) fn drop_any(&mut self) -> Option<(Message, Option<Owner>)> {
         let dropped = if let Some((_, message)) = self.ready.pop_last() {
             self.unusual.remove(&message.number);

@@ -1,11 +1,11 @@
 //! What the server decides, without sockets, clocks or files.
 //!
 //! [`Kernel::decide`] takes a command and the time, and says what happens: events, which are journaled
-//! and of which the [`State`] is the fold, and answers, to whom they concern. The same commands at the same
+//! and of which the [`State`] is the fold, and answers, each with where it goes. The same commands at the same
 //! times give the same events.
 //!
-//! Whoever creates the conditions for a waiting request completes it: a release grants to the first in line,
-//! a message goes to the first taker, a time-out lets through those it was holding up. What may be
+//! The command that creates the conditions for a waiting request completes it: a release grants to the first
+//! in line, a message goes to the first taker, a time-out lets through the requests it was holding up. What may be
 //! granted is decided by the [policies](semaforo::policy) of the library. Waiting is not journaled: a place
 //! in a line lasts for one life of the server.
 
@@ -123,7 +123,7 @@ pub struct Output {
     pub given_up: Vec<ConnectionKey>,
     /// Whether it is to be told which sessions have ended.
     pub tells: bool,
-    /// Nobody reads the events: there is no journal.
+    /// The events are not written down: there is no journal.
     pub unrecorded: bool,
     /// So many bytes of events and of answers may be added by requests that are let through: the rest is
     /// [postponed](Kernel::has_postponed). The last of them may go beyond it.
@@ -139,8 +139,8 @@ pub struct Output {
     /// The journal has space for so many bytes of events, and for no more: what does not fit is postponed, and
     /// nothing goes beyond it.
     pub space: usize,
-    /// The journal has no space for messages: only those are let through who [add none](Kernel::has_heavy_waits), the others
-    /// are postponed.
+    /// The journal has no space for messages: only requests that [add none](Kernel::has_heavy_waits) are let
+    /// through, the others are postponed.
     pub is_starved: bool,
 }
 
@@ -182,17 +182,17 @@ impl Output {
         self.moved >= self.portion
     }
 
-    /// Nobody else may be let through.
+    /// No other request may be let through.
     fn is_full(&self) -> bool {
         self.events.len().saturating_add(self.handed) >= self.room
     }
 
-    /// This one may not be let through, with a message of so many bytes.
+    /// This request may not be let through, with a message of so many bytes.
     fn is_full_for(&self, wait: &Wait, message: usize) -> bool {
         self.is_full() || self.lacks_space_for(wait, message)
     }
 
-    /// The journal has no space to let this one through, with a message of so many bytes.
+    /// The journal has no space to let this request through, with a message of so many bytes.
     fn lacks_space_for(&self, wait: &Wait, message: usize) -> bool {
         (self.is_starved && wait.is_heavy()) || !self.has_space(message.saturating_add(SMALL))
     }
@@ -236,11 +236,11 @@ pub enum Reply {
     /// Its answer comes among the [answers](Output::answers), perhaps of this very output. Its id and its origin name it for
     /// [`Kernel::cancel`].
     Waits(WaitId),
-    /// Nobody can say how it went: the connection has to be closed without an answer.
+    /// How it went is not known any more: the connection has to be closed without an answer.
     Close,
 }
 
-/// The state, and those who wait for it to change.
+/// The state, and the requests that wait for it to change.
 #[derive(Debug)]
 pub struct Kernel {
     state: State,
@@ -266,7 +266,7 @@ pub struct Kernel {
     bytes: u64,
     /// How many of these bytes are kept with answers.
     kept: u64,
-    /// How many wait for something that is journaled with a message.
+    /// How many requests wait that are journaled with a message.
     heavy: usize,
 }
 
@@ -337,8 +337,8 @@ impl Kernel {
         &self.state
     }
 
-    /// Gives every session its whole time to live again: after a pause of the server nobody can be blamed for
-    /// silence.
+    /// Gives every session its whole time to live again: after a pause of the server no client can be
+    /// blamed for silence.
     pub fn renew_sessions(&mut self, now: Millis) {
         let sessions = self.state.sessions().filter(|(_, session)| !session.is_leaving);
         let slots: Vec<_> = sessions.map(|(slot, _)| slot).collect();
@@ -364,8 +364,8 @@ impl Kernel {
         }
     }
 
-    /// Whether somebody waits whom to let through adds a message to the journal: who puts one, and who takes one that is
-    /// kept with the answer.
+    /// Whether a request waits that adds a message to the journal when it is let through: one that puts a
+    /// message, or takes one that is kept with the answer.
     #[must_use]
     pub fn has_heavy_waits(&self) -> bool {
         self.heavy > 0
@@ -461,7 +461,7 @@ impl Kernel {
         self.no_memory(0)
     }
 
-    /// Somebody has to wait.
+    /// A request has to wait.
     fn wait(&mut self, context: &RequestContext, id: ObjectId, lane: usize, ask: Ask) -> Reply {
         if let Some(refusal) = self.no_more_waits() {
             return Reply::Answer(refusal);
@@ -489,7 +489,7 @@ impl Kernel {
             }
         }
         if self.state.is_paused(context.origin.connection) {
-            // It is the last in line: nobody moves up.
+            // It is the last in line: no request moves up.
             self.fall_asleep(wait_id);
         }
         Reply::Waits(wait_id)
@@ -529,7 +529,7 @@ impl Kernel {
         self.state.tidy_connection(origin.connection);
     }
 
-    /// Takes somebody out of all lists, who does not wait any more.
+    /// Takes a request, which does not wait any more, out of all lists.
     fn leave(&mut self, wait_id: WaitId) -> Option<(Wait, Option<Origin>)> {
         let origin = self.waits.get(wait_id)?.origin;
         self.detach(wait_id);

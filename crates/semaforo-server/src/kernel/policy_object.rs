@@ -150,7 +150,7 @@ impl PolicyObject {
         }
     }
 
-    /// The word after letting somebody in, if that is allowed.
+    /// The word after letting a request in, if that is allowed.
     pub(super) fn admit(&self, entry: Entry) -> Option<u64> {
         match (self.rule, entry) {
             (Rule::Lock, Entry::Hold(HoldMode::Permits(1))) => Exclusive.acquire(self.word, ()),
@@ -171,7 +171,7 @@ impl PolicyObject {
         }
     }
 
-    /// Whether it may be let in although others wait.
+    /// Whether a request may be let in although others wait.
     pub(super) fn overtakes(&self, entry: Entry) -> bool {
         match (self.rule, entry) {
             (
@@ -209,7 +209,7 @@ impl PolicyObject {
         Ok(())
     }
 
-    /// Whether it is a semaphore whose permits nobody holds.
+    /// Whether it is a semaphore whose permits are used up and added, not held.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.rule, Rule::OpenSemaphore { .. })
     }
@@ -279,7 +279,7 @@ impl PolicyObject {
         }
     }
 
-    /// The line that somebody waits in.
+    /// The line that a request waits in.
     pub(super) fn lane(&self, entry: Entry) -> usize {
         match (self.rule, entry) {
             (Rule::ReadWrite, Entry::Hold(mode)) => ReadWrite.lane(access(mode)),

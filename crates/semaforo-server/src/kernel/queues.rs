@@ -1,4 +1,4 @@
-//! Queues: messages for whoever comes first, and takers for whatever comes first.
+//! Queues: messages for the first taker, and takers for the first message.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Kernel, Output, Reply, RequestContext};
 
 /// Takers wait in this line.
 const TAKERS: usize = 0;
-/// Those who wait for space wait in this one.
+/// Putters, which wait for space, wait in this one.
 const PUTTERS: usize = 1;
 
 /// How many numbers of messages are reserved at a time, for each queue.
@@ -292,15 +292,16 @@ impl Kernel {
         }))
     }
 
-    /// Gives a message to a borrower whom the journal does not know.
+    /// Lends a message to an owner without the journal knowing.
     fn lend(&mut self, queue: ObjectId, number: u64, priority: i32, owner: Owner) {
         let lent = self.state.lend(queue, number, priority, owner);
         debug_assert_eq!(lent, Ok(()));
     }
 
-    /// Brings messages and takers together, and lets in messages for which there is space now, as long as there is room in the
-    /// output. Who is left is postponed, and all who come later stand behind: also those who do not want to wait, whose time
-    /// is up at the next tick, after it has gone on with who was postponed.
+    /// Brings messages and takers together, and lets in messages for which there is space now, as long as
+    /// there is room in the output. The requests that are left are postponed, and all that come later stand
+    /// behind them: also those that do not want to wait, whose time is up at the next tick, after it has gone
+    /// on with the postponed ones.
     pub(super) fn pump_queue(&mut self, queue: ObjectId, now: Millis, out: &mut Output) {
         while let Some(Object { body: Body::Queue(messages), lines, is_retired: false, .. }) =
             self.state.object(queue)

@@ -1,4 +1,4 @@
-//! Named sessions: who holds and waits beyond a connection.
+//! Owners of holds and waiting requests: connections, and named sessions, which outlive them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::ids::{ObjectId, SessionSlot, WaitId};
 use super::ordered::OrderedSet;
 use super::waits::Chain;
 
-/// A session's secret: whoever knows it acts for the session.
+/// A session's secret: a client that knows it acts for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u128);
 
@@ -43,7 +43,7 @@ impl FromStr for SessionId {
     }
 }
 
-/// Who holds or waits.
+/// The owner of a hold, a message that is out, or a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Owner {
     /// A connection, for as long as it lasts.

@@ -1,4 +1,4 @@
-//! What things look like to those who ask.
+//! What clients can see of objects: lists, and single objects closely.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Kernel, Kind};
 /// The most bytes of a list: as many as a request may have, so that a short request has no long answer.
 pub const MAX_LIST_BYTES: usize = 1 << 20;
 
-/// At most so many holders, and so many who wait, are shown.
+/// At most so many holders, and so many waiting requests, are shown.
 const MOST_SHOWN: usize = 100;
 
 /// What there is to see.
@@ -78,11 +78,12 @@ pub struct ObjectView {
     pub name: Arc<str>,
     /// What only its kind has.
     pub details: Details,
-    /// Who holds it, the first of them.
+    /// Its first holders.
     pub holders: Vec<Holder>,
     /// How many hold it.
     pub held: usize,
-    /// Who waits, the first of them, in the order of their turns (readers before writers; takers before those who put).
+    /// The owners of the first waiting requests, in the order of their turns (readers before writers;
+    /// takers before putters).
     pub waiters: Vec<Who>,
     /// How many wait.
     pub waiting: usize,
@@ -97,7 +98,7 @@ pub enum Details {
     Semaphore {
         /// All permits.
         permits: u32,
-        /// Those that nobody holds.
+        /// Those that are not held.
         available: u32,
         /// Whether they are used up and added, and not held.
         open: bool,
@@ -147,11 +148,11 @@ pub struct Holder {
     pub fence: u64,
     /// What is held.
     pub mode: HoldMode,
-    /// By whom.
+    /// Its owner.
     pub who: Who,
 }
 
-/// Somebody, to see.
+/// An owner, to see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// A connection.

@@ -1,7 +1,7 @@
-//! Those who wait: each stands in a line of its object, and is on the list of its connection.
+//! Requests that wait: each stands in a line of its object, and is on the list of its connection.
 //!
-//! A line is in the order in which they came: one that was passed over comes back to its place in it. The lists only
-//! have to be gone through.
+//! A line is in the order in which its requests came: one that was passed over comes back to its place in it.
+//! The lists only have to be gone through.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::policy_object::Entry;
 use super::session::Owner;
 use super::slots::Slots;
 
-/// What somebody waits for.
+/// What a request waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     /// To be let in.
@@ -43,7 +43,7 @@ impl Ask {
 pub(super) struct Wait {
     pub(super) object: ObjectId,
     pub(super) lane: u8,
-    /// It is passed over: nobody is there to take a grant.
+    /// It is passed over: its connection is gone, or does not read.
     pub(super) dormant: bool,
     /// When it came, among all.
     ticket: u64,
@@ -99,7 +99,7 @@ struct Links {
     next: Option<WaitId>,
 }
 
-/// Those who wait at an object, in the order in which they came, by their tickets and ids.
+/// Requests that wait at an object, in the order in which they came, by their tickets and ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line(OrderedSet<(u64, WaitId)>);
 
@@ -108,7 +108,7 @@ impl Line {
         self.0.is_empty()
     }
 
-    /// Who came first.
+    /// The request that came first.
     pub(super) fn head(&self) -> Option<WaitId> {
         self.ids().next()
     }
@@ -117,18 +117,18 @@ impl Line {
         self.0.iter().map(|(_, id)| id)
     }
 
-    /// Adds one in its place.
+    /// Adds a request in its place.
     pub(super) fn join(&mut self, wait: &Wait, id: WaitId) {
         self.0.insert((wait.ticket, id));
     }
 
-    /// Takes one out, wherever it stands.
+    /// Takes a request out, wherever it stands.
     pub(super) fn leave(&mut self, wait: &Wait, id: WaitId) {
         self.0.remove(&(wait.ticket, id));
     }
 }
 
-/// A list through those who wait.
+/// A list through waiting requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chain {
     head: Option<WaitId>,
@@ -145,7 +145,7 @@ impl Chain {
     }
 }
 
-/// Which of the lists that one who waits can be on.
+/// Which of the lists that a waiting request can be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// All that its connection waits for.
@@ -154,12 +154,12 @@ pub(super) enum List {
     Session = 1,
 }
 
-/// All who wait.
+/// All waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     slots: Slots<WaitId, Wait>,
     tickets: u64,
-    /// When their time is up; of those whose time is up together, who came first is first.
+    /// When their time is up; of those whose time is up together, the one that came first is first.
     deadlines: BTreeSet<(Millis, u64, WaitId)>,
 }
 
@@ -180,14 +180,14 @@ impl Waits {
         self.slots.iter().map(|(id, _)| id)
     }
 
-    /// Gives somebody a number, which is higher than those of all who came before.
+    /// Adds a request, with a ticket that is higher than those of all that came before.
     pub(super) fn insert(&mut self, mut wait: Wait) -> WaitId {
         self.tickets += 1;
         wait.ticket = self.tickets;
         self.slots.insert(wait)
     }
 
-    /// Takes somebody out, who is on no list any more.
+    /// Takes a request out that is on no list any more.
     pub(super) fn remove(&mut self, id: WaitId) -> Option<Wait> {
         self.set_deadline(id, None);
         self.slots.vacate(id)
@@ -204,7 +204,7 @@ impl Waits {
         }
     }
 
-    /// The one whose time is up first, and when.
+    /// The request whose time is up first, and when.
     pub(super) fn next_deadline(&self) -> Option<(Millis, WaitId)> {
         self.deadlines.first().map(|(deadline, _, id)| (*deadline, *id))
     }
@@ -218,12 +218,12 @@ impl Waits {
         self.get(id)?.links[list as usize].next
     }
 
-    /// When somebody came, among all.
+    /// When a request came, among all.
     pub(super) fn ticket(&self, id: WaitId) -> Option<u64> {
         self.get(id).map(|wait| wait.ticket)
     }
 
-    /// The first on a list that begins there.
+    /// The first requests on a list that begins there.
     pub(super) fn first_of(&self, head: Option<WaitId>, list: List, most: usize) -> Vec<WaitId> {
         std::iter::successors(head, |id| self.next(*id, list)).take(most).collect()
     }
@@ -232,7 +232,7 @@ impl Waits {
         self.slots.get_mut(id).map(|wait| &mut wait.links[list as usize])
     }
 
-    /// Adds one at the end.
+    /// Adds a request at the end.
     pub(super) fn push(&mut self, chain: &mut Chain, list: List, id: WaitId) {
         let previous = chain.tail.replace(id);
         if let Some(links) = self.links(id, list) {
@@ -244,7 +244,7 @@ impl Waits {
         }
     }
 
-    /// Takes one off, wherever it stands.
+    /// Takes a request off, wherever it stands.
     pub(super) fn unlink(&mut self, chain: &mut Chain, list: List, id: WaitId) {
         let Some(links) = self.links(id, list) else { return };
         let Links { previous, next } = std::mem::take(links);
@@ -281,7 +281,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-        /// Lines and lists are what plain ones would be, whoever leaves and comes back, and do not disturb each other.
+        /// Lines and lists are what plain ones would be, whichever request leaves and comes back, and do not disturb each other.
         #[test]
         fn lines_are_lists(steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..60)) {
             let mut waits = Waits::default();

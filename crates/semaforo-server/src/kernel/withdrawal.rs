@@ -28,7 +28,7 @@ impl Kernel {
         waits
     }
 
-    /// Takes somebody out of the line, and lets through those whom it was holding up.
+    /// Takes a request out of the line, and lets through the requests that it was holding up.
     pub(super) fn withdraw(
         &mut self,
         wait_id: WaitId,
@@ -49,7 +49,7 @@ impl Kernel {
         }
     }
 
-    /// Takes somebody out of the line. Says where: others may have been held up there.
+    /// Takes a request out of the line. Says at which object: others may have been held up there.
     pub(super) fn step_aside(
         &mut self,
         wait_id: WaitId,
@@ -87,15 +87,15 @@ impl Kernel {
     pub(super) fn pump_each(&mut self, objects: Vec<ObjectId>, now: Millis, out: &mut Output) {
         let mut known = HashSet::new();
         for id in objects {
-            // What happens at one place changes nothing at another.
+            // What happens at one object changes nothing at another.
             if known.insert(id) {
                 self.pump(id, now, out);
             }
         }
     }
 
-    /// Passes somebody over from now on. Says where: others may have been held up there. One whose answer is only that
-    /// something has happened is not passed over: it can be told later.
+    /// Passes a request over from now on. Says at which object: others may have been held up there. A request
+    /// whose answer is only that something has happened is not passed over: it can be told later.
     pub(super) fn fall_asleep(&mut self, wait_id: WaitId) -> Option<ObjectId> {
         let wait = self.waits.get(wait_id)?;
         if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
@@ -110,7 +110,7 @@ impl Kernel {
         self.move_aside(wait_id, false)
     }
 
-    /// Moves one who waits from its line to those aside, or back. Says where.
+    /// Moves a request from its line to those aside, or back. Says at which object.
     fn move_aside(&mut self, wait_id: WaitId, dormant: bool) -> Option<ObjectId> {
         let wait = self.waits.get_mut(wait_id)?;
         if let Some(line) = self.state.line_of(wait) {
@@ -190,7 +190,7 @@ impl Kernel {
         }
     }
 
-    /// The server stops: nobody waits any more.
+    /// The server stops: no request waits any more.
     pub fn stop(&mut self, out: &mut Output) {
         let waiting: Vec<_> = self.waits.ids().collect();
         for wait_id in waiting {

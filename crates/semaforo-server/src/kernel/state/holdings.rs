@@ -1,4 +1,4 @@
-//! Who has what: holds, and messages that are out.
+//! What owners have: holds, and messages that are out to them.
 
 use super::super::codec::BadEvent;
 use super::super::command::HoldMode;
@@ -17,7 +17,7 @@ impl State {
         self.holds.len()
     }
 
-    /// Makes somebody a holder.
+    /// Makes an owner a holder.
     pub(in crate::kernel) fn grant(
         &mut self,
         owner: Owner,
@@ -111,7 +111,7 @@ impl State {
         self.policy_mut(id)?.give(give)
     }
 
-    /// Gives a message to somebody until it is acknowledged.
+    /// Gives a message to an owner until it is acknowledged.
     pub(in crate::kernel) fn lend(
         &mut self,
         queue: ObjectId,
@@ -141,7 +141,7 @@ impl State {
         Ok(())
     }
 
-    /// Releases all that somebody has had who is no more.
+    /// Releases all that an owner had which is no more.
     pub(in crate::kernel) fn give_up(&mut self, holdings: &Holdings) -> Result<(), BadEvent> {
         for fence in holdings.holds() {
             self.release(fence, 0)?;
@@ -153,7 +153,7 @@ impl State {
         Ok(())
     }
 
-    /// Releases the first holds and messages that somebody has, so many together.
+    /// Releases the first holds and messages that an owner has, so many together.
     pub(in crate::kernel) fn give_up_first(
         &mut self,
         owner: Owner,
@@ -170,7 +170,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts messages that are out to somebody, in the order of their numbers, back in their places.
+    /// Puts messages that are out to an owner, in the order of their numbers, back in their places.
     pub(super) fn end_loans(
         &mut self,
         owner: Owner,

@@ -1,7 +1,7 @@
 //! What there is: objects, sessions, holds. Folding events gives it.
 //!
 //! Beside what is journaled it has an overlay of what is not: the holds and loans of connections, and
-//! the lines of those who wait. The overlay is empty after a recovery, and [`State::dump`] leaves it out.
+//! the lines of waiting requests. The overlay is empty after a recovery, and [`State::dump`] leaves it out.
 
 mod dump;
 mod holdings;
@@ -47,7 +47,7 @@ pub(super) struct Object {
     pub(super) aside: Line,
     /// What is left to be done here, since there was no room for it. Not journaled.
     pub(super) postponed: Option<Postponed>,
-    /// All who wait, dormant or not. Not journaled.
+    /// How many requests wait, dormant or not. Not journaled.
     pub(super) waiting: u32,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum Body {
     Queue(Box<Messages>),
 }
 
-/// A barrier that somebody waits at, or that is broken.
+/// A barrier at which parties wait, or that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Barrier {
     pub(super) parties: u32,
@@ -93,7 +93,7 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier that nobody has come to.
+    /// A barrier that no party has come to.
     pub(super) fn new(parties: u32, generation: u64) -> Self {
         Self { parties, generation, broken: false, numbered: 0 }
     }
@@ -542,7 +542,7 @@ impl State {
         Ok(())
     }
 
-    /// Nobody finds a session any more that is over for its client.
+    /// A session that is over for its client is not found any more.
     fn hide_session(&mut self, slot: SessionSlot) -> Result<(), BadEvent> {
         let session = self.session_at(slot)?;
         if !std::mem::replace(&mut session.is_leaving, true) {
