@@ -25,13 +25,13 @@ const LAST_RESERVE: usize = 64 << 10;
 /// batch is never so large that the journal has no place for it.
 const EARLY: usize = 4 << 20;
 
-/// So much may happen to those who wait because of one command: 4096 may be let through, if they get no messages.
+/// So much may happen to waiting requests because of one command: 4096 may be let through, if they get no messages.
 const OTHERS: usize = 1 << 20;
 
 /// So many holds, messages and waiting requests of what ends are given back at once: that takes some milliseconds.
 const PORTION: usize = 4096;
 
-/// When there is no space for those who wait, it is looked for again after this time.
+/// When the journal has no space for waiting requests, it is looked for again after this time.
 const SPACE_PAUSE: Duration = Duration::from_secs(1);
 
 /// When the space that they wait for is being made, it is looked for again after this time.
@@ -40,7 +40,7 @@ const SPACE_MOMENT: Duration = Duration::from_millis(5);
 /// A batch that takes longer than this to be written and synced is worth a line of the log.
 const SLOW_BATCH: Duration = Duration::from_millis(100);
 
-/// If the loop was late by so much nobody can be blamed for silence: all sessions are renewed.
+/// If the loop was late by so much no client can be blamed for silence: all sessions are renewed.
 const GAP: Millis = 1000;
 
 /// How large a batch can be, and how large one has to be that lets anything through, if messages can be so large.
@@ -176,7 +176,7 @@ impl Engine {
         true
     }
 
-    /// Who waits for the server to be ready has been heard.
+    /// Keeps the sessions alive whose requests wait for space in the journal.
     fn keep_held_sessions(&mut self) {
         for (origin, session) in std::mem::take(&mut self.held_sessions) {
             let operation = Operation::KeepAlive;
@@ -285,7 +285,7 @@ impl Engine {
     }
 
     /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal (the
-    /// answers follow at the end of the turn); and says how much may happen to those who wait.
+    /// answers follow at the end of the turn); and says how much may happen to waiting requests.
     fn prepare(&mut self) {
         self.prepare_beside(LAST_RESERVE);
     }
@@ -432,7 +432,7 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
     match command.operation {
         Operation::Object { verb: Verb::Put { payload, .. }, .. }
         | Operation::Object { verb: Verb::Transfer { payload, .. }, .. } => {
-            // It may be kept once more, with the answer of who takes it at once.
+            // It may be kept once more, with the answer of a taker that takes it at once.
             FIXED + 2 * payload.len()
         }
         Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {

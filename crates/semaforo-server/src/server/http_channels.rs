@@ -48,7 +48,7 @@ struct Shared {
     /// There is no space for the journal.
     is_short_of_space: AtomicBool,
     statistics: Mutex<ServerStatistics>,
-    /// Who may do what; none: everybody everything.
+    /// The tokens and their rights; none: every client may do everything.
     tokens: Mutex<Option<Arc<Tokens>>>,
     /// How often they have changed.
     tokens_version: AtomicU64,
@@ -66,7 +66,7 @@ pub(super) struct HttpSide {
     shared: Arc<Shared>,
     /// How many turns there were when it was woken to see whether it still turns, and when that was.
     probe: Cell<Option<(u64, Instant)>>,
-    /// Statistics are for everybody.
+    /// Statistics need no token.
     open_metrics: bool,
     refusals: Arc<Refusals>,
     log: Log,
@@ -131,7 +131,7 @@ impl MainSide {
     /// Sends an answer; [`wake`](Self::wake) has to follow.
     pub(super) fn answer(&self, answered: Answered) {
         self.shared.outstanding.fetch_sub(1, Ordering::Relaxed);
-        // Nobody is there any more when HTTP has ended before this thread.
+        // There is no receiver any more when the thread of HTTP has ended before this one.
         let _ = self.answers.send(answered);
     }
 

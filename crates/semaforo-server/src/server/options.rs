@@ -70,7 +70,7 @@ pub struct Options {
     pub frames: wire::Limits,
     /// How much there may be of everything.
     pub limits: kernel::Limits,
-    /// Who may do what; none: everybody everything.
+    /// The tokens and their rights; none: every client may do everything.
     pub tokens: Option<Tokens>,
     /// What is done on SIGHUP and `RELOAD`.
     pub reload: Option<Reload>,
@@ -78,7 +78,7 @@ pub struct Options {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// A slow reader is cut off after so long.
     pub stuck: Duration,
-    /// Who connects has so long for a first request.
+    /// A new connection has so long for a first request.
     pub first_request: Duration,
     /// A request has so long from its first byte to its last, for each MiB that it may have.
     pub unfinished: Duration,
@@ -86,7 +86,7 @@ pub struct Options {
     pub http_connections: usize,
     /// Names by which HTTP clients may call this server, beside addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Statistics are shown to everybody who can reach the server, also if it wants tokens.
+    /// Statistics are shown to every client that can reach the server, also if it wants tokens.
     pub open_metrics: bool,
     /// Where it says what happens; none: nowhere.
     pub log: Option<Log>,

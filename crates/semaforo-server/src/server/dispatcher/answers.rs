@@ -16,7 +16,7 @@ use crate::server::statistics::ServerStatistics;
 use crate::wire::write_answer;
 
 impl Dispatcher {
-    /// Answers whoever asked.
+    /// Sends an answer to the caller.
     pub(super) fn respond(
         &mut self,
         net: &mut Connections,
@@ -105,7 +105,7 @@ impl Dispatcher {
         }
     }
 
-    /// Appends the answers of those who had been waiting.
+    /// Appends the answers to requests that had been waiting.
     pub(super) fn deliver(&mut self, net: &mut Connections) {
         self.deliver_with(net, 0);
     }

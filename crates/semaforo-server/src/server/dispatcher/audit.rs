@@ -1,4 +1,4 @@
-//! Tokens that are read again, and lines of the log that tell who was refused and who administers.
+//! Tokens that are read again, and lines of the log about requests that were refused and those of administrators.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

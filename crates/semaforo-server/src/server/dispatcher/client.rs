@@ -1,4 +1,4 @@
-//! Who asks.
+//! The clients: what is known of each connection, and of its requests that wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(super) struct Waiting {
     pub(super) _share: Option<Share>,
 }
 
-/// Who asks.
+/// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// A connection.

@@ -58,13 +58,13 @@ pub(super) struct Dispatcher {
     pub(super) engine: Engine,
     clients: Vec<Option<Client>>,
     frames: Limits,
-    /// Who may do what; none: everybody everything.
+    /// The tokens and their rights; none: every client may do everything.
     tokens: Option<Arc<Tokens>>,
     /// What each of them has.
     accounts: Accounts,
     /// What is done to read them again.
     pub(super) reload: Option<Reload>,
-    /// Who connects has so long for a first request.
+    /// A new connection has so long for a first request.
     first_request: Duration,
     /// A request has so long to arrive.
     unfinished: Duration,
@@ -76,8 +76,8 @@ pub(super) struct Dispatcher {
     touched: Vec<ConnectionId>,
     /// What may leave when the journal is durable.
     marks: VecDeque<Mark>,
-    /// A message has returned in this turn. Nobody may be told anything before that is durable: among those who wait for
-    /// the journal is perhaps its producer.
+    /// A message has returned in this turn. No answer may leave before that is durable: among the answers that
+    /// wait for the journal is perhaps its producer's.
     returned: bool,
     http: Option<HttpClients>,
     /// Connections that are paused until the journal has space for what they ask.
@@ -225,8 +225,8 @@ impl Dispatcher {
         }
     }
 
-    /// Listens to the thread that speaks HTTP, which ends after this one's connections: who asks it meanwhile is
-    /// refused, and a message that it could not send returns.
+    /// Listens to the thread that speaks HTTP, which ends after this one's connections: its requests are refused
+    /// meanwhile, and a message that it could not send returns.
     pub(super) fn hear_out_http(&mut self, net: &mut Connections) {
         while let Some(word) = self.http.as_ref().and_then(HttpClients::wait_for_word) {
             let now = Instant::now();
@@ -243,7 +243,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks those again who had to wait for space in the journal.
+    /// Goes on with the connections and requests that had to wait for space in the journal.
     fn let_held_go_on(&mut self, net: &mut Connections) {
         for id in std::mem::take(&mut self.held) {
             net.resume(id);
@@ -286,7 +286,7 @@ impl Dispatcher {
         }
     }
 
-    /// Stops: nobody waits any more, and what is answered goes out within a bounded time.
+    /// Stops: no request waits any more, and what is answered goes out within a bounded time.
     pub(super) fn stop(&mut self, net: &mut Connections) {
         if !std::mem::replace(&mut self.stopping, true) {
             self.log.info(format_args!("stopping"));
@@ -506,7 +506,7 @@ impl Service for Dispatcher {
                 let due = [next, self.publish(net, now), self.refusals.report(now)];
                 due.into_iter().flatten().min()
             }
-            // What is answered must not outrun the journal, and nobody knows how far that is.
+            // What is answered must not outrun the journal, and how far that is is not known.
             Err(failure) => super::die(&failure, &self.log),
         }
     }

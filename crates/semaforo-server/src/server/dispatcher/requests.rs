@@ -1,4 +1,4 @@
-//! What is asked.
+//! Requests: read, translated, allowed or refused, and decided.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Dispatcher {
                 return Next::Hold;
             }
         };
-        // Those who were let through come first: a taker is sent its message before the producer learns.
+        // Requests that were let through come first: a taker is sent its message before the producer learns.
         self.deliver(net);
         self.respond(net, caller, name, &answer);
         Next::Go
@@ -316,7 +316,7 @@ impl Dispatcher {
             client.in_order = true;
             net.pause(id);
         }
-        // Who sends nothing any more has given up what it waits for.
+        // A client that sends nothing any more has given up what it waits for.
         if net.has_ended(id) {
             self.engine.cancel(wait, Origin { connection: ConnectionKey(id.into()), ticket });
         }
@@ -427,7 +427,7 @@ fn refusal(
     token.rights().refusal(need, operation)
 }
 
-/// The right that a request needs; to say who one is needs none.
+/// The right that a request needs; to show a token needs none.
 fn need(wanted: &Wanted<'_>) -> Option<Need> {
     Some(match wanted {
         Wanted::Authenticate => return None,
@@ -486,7 +486,7 @@ fn message_bytes(operation: &Operation<'_>) -> Option<u64> {
     }
 }
 
-/// A session's id, which nobody can guess.
+/// A session's id, which cannot be guessed.
 fn draw() -> SessionId {
     let mut bytes = [0; 16];
     // Without randomness there are no secrets, and nothing better to do than to end.

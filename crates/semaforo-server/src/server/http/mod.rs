@@ -72,7 +72,7 @@ pub struct Submission {
     pub frame: Vec<u8>,
     /// From `Authorization: Bearer`; a `token` header within the request goes first.
     pub token: Option<String>,
-    /// Who asks.
+    /// The address of the client.
     pub peer: SocketAddr,
 }
 
