@@ -86,7 +86,7 @@ impl Caller {
     pub(super) fn key(self) -> ConnectionKey {
         match self {
             Self::Tcp(id) => ConnectionKey(id.into()),
-            Self::Http(ticket) => ConnectionKey(HTTP | ticket),
+            Self::Http(ticket) => ConnectionKey(HTTP | ticket.0),
         }
     }
 
@@ -94,7 +94,7 @@ impl Caller {
         if key.0 & HTTP == 0 {
             Self::Tcp(ConnectionId::from(key.0))
         } else {
-            Self::Http(key.0 & !HTTP)
+            Self::Http(Ticket(key.0 & !HTTP))
         }
     }
 }

@@ -63,7 +63,8 @@ pub use operations::{HEADERS, Header, KINDS, Kind, LIST, Operation, Session, UNB
 pub use service::Http;
 
 /// Names a request from [`Backend::submit`] to its answer.
-pub type Ticket = u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
 
 /// A request on its way to where it is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]

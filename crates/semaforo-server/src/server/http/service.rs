@@ -98,7 +98,7 @@ impl<B: Backend> Http<B> {
             clients: Vec::new(),
             connected: 0,
             tickets: HashMap::new(),
-            last_ticket: 0,
+            last_ticket: Ticket(0),
             settling: Vec::new(),
             stopping: None,
             date: Date::default(),
@@ -257,7 +257,7 @@ impl<B: Backend> Http<B> {
         keep_alive: bool,
         form: Form,
     ) {
-        self.last_ticket += 1;
+        self.last_ticket.0 += 1;
         let ticket = self.last_ticket;
         if self.backend.submit(ticket, submission).is_err() {
             let refusal = Refusal::new(503, "the server is busy; try again in a moment");
