@@ -8,10 +8,12 @@ use std::time::Duration;
 use crate::policy::{MAX_LANES, MutualExclusion, Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
 use crate::sync::condition::guard;
-use crate::wait::core::{Attempt, Core, STATE, exchange};
+use crate::wait::contended::Attempt;
 use crate::wait::limits::TryError;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
+use crate::wait::waiter::Lane;
+use crate::wait::word::{STATE, WordObject, exchange};
 
 /// A [`Policy`] that threads can block on and tasks can await.
 ///
@@ -24,7 +26,7 @@ use crate::wait::request::Request;
 #[doc(alias = "AQS")]
 #[doc(alias = "general synchronizer")]
 pub struct Synchronizer<P: Policy> {
-    /// The state, until somebody has to wait; from then on `MOVED` and the address of a [`Core`],
+    /// The state, until somebody has to wait; from then on `MOVED` and the address of a [`WordObject`],
     /// which this owns a count of, and which holds the state.
     word: AtomicU64,
     policy: P,
@@ -67,7 +69,7 @@ impl<P: Policy> Synchronizer<P> {
     #[doc(alias = "getQueueLength")]
     #[doc(alias = "hasQueuedThreads")]
     pub fn waiters(&self) -> usize {
-        self.moved().map_or(0, Core::waiters)
+        self.moved().map_or(0, WordObject::waiters)
     }
 
     /// How many requests wait in one lane.
@@ -75,7 +77,7 @@ impl<P: Policy> Synchronizer<P> {
         if lane >= MAX_LANES {
             return 0;
         }
-        self.moved().map_or(0, |core| core.waiters_in(lane))
+        self.moved().map_or(0, |core| core.waiters_in(Lane::new(lane)))
     }
 
     /// How long a task may leave a grant unclaimed while others wait, before it is passed on. The
@@ -151,7 +153,7 @@ impl<P: Policy> Synchronizer<P> {
 
     /// Lets everyone who waits now pass, without touching the state. Returns how many.
     pub(crate) fn pass_all(&self) -> usize {
-        self.moved().map_or(0, Core::pass_all)
+        self.moved().map_or(0, WordObject::pass_all)
     }
 
     /// Takes what is asked for with one load and one compare-and-swap, if it can be had at once and
@@ -193,28 +195,28 @@ impl<P: Policy> Synchronizer<P> {
 
     /// The core, if somebody ever had to wait.
     #[inline]
-    fn moved(&self) -> Option<&Core<P>> {
+    fn moved(&self) -> Option<&WordObject<P>> {
         let word = self.word.load(Ordering::Acquire);
         // SAFETY: the address was stored by `core`, from a count that this owns until dropped.
         (word & MOVED != 0).then(|| unsafe { &*Self::address(word) })
     }
 
     #[inline]
-    fn address(word: u64) -> *const Core<P> {
+    fn address(word: u64) -> *const WordObject<P> {
         std::ptr::with_exposed_provenance((word & !MOVED) as usize)
     }
 
     /// The core, made if need be.
     #[inline]
-    pub(crate) fn core(&self) -> &Core<P> {
+    pub(crate) fn core(&self) -> &WordObject<P> {
         self.moved().unwrap_or_else(|| self.move_word())
     }
 
     /// Moves the word into a core, unless another thread is faster.
     #[cold]
-    fn move_word(&self) -> &Core<P> {
+    fn move_word(&self) -> &WordObject<P> {
         let mut state = self.word.load(Ordering::Acquire);
-        let core = Arc::into_raw(Core::new(self.policy, state & STATE));
+        let core = Arc::into_raw(WordObject::with_policy(self.policy, state & STATE));
         let moved = MOVED | core.expose_provenance() as u64;
         loop {
             // SAFETY: both addresses come from `Arc::into_raw` and are still counted.
@@ -224,7 +226,7 @@ impl<P: Policy> Synchronizer<P> {
                     return &*Self::address(state);
                 }
                 // Nobody else knows this core yet.
-                (*core).word.store(state, Ordering::Relaxed);
+                (*core).begin_with(state);
                 match self.word.compare_exchange(state, moved, Ordering::AcqRel, Ordering::Acquire)
                 {
                     Ok(_) => return &*core,

@@ -14,8 +14,8 @@ use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
 use super::transferring::Transferring;
 use crate::primitive::TrackedCell;
-use crate::wait::core::Attempt;
-use crate::wait::hall::Hall;
+use crate::wait::contended::Attempt;
+use crate::wait::contended::ContendedObject;
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
@@ -26,13 +26,13 @@ pub trait OneOfSeveral: private::OneOfSeveral {}
 impl<Q: private::OneOfSeveral> OneOfSeveral for Q {}
 
 mod private {
-    use super::{Arc, Hall, Selects, TryTakeError};
+    use super::{Arc, ContendedObject, Selects, TryTakeError};
 
     pub trait OneOfSeveral {
         type Item;
         type Rule: Selects<Item = Self::Item>;
 
-        fn hall(&self) -> &Arc<Hall<Self::Rule>>;
+        fn hall(&self) -> &Arc<ContendedObject<Self::Rule>>;
         fn take_at_once(&self) -> Result<Self::Item, TryTakeError>;
     }
 }
@@ -41,7 +41,7 @@ impl<T> private::OneOfSeveral for BlockingQueue<T> {
     type Item = T;
     type Rule = Buffered<T>;
 
-    fn hall(&self) -> &Arc<Hall<Buffered<T>>> {
+    fn hall(&self) -> &Arc<ContendedObject<Buffered<T>>> {
         self.hall()
     }
 
@@ -56,7 +56,7 @@ macro_rules! meeting_places {
             type Item = T;
             type Rule = Transferring<T>;
 
-            fn hall(&self) -> &Arc<Hall<Transferring<T>>> {
+            fn hall(&self) -> &Arc<ContendedObject<Transferring<T>>> {
                 self.meeting().hall()
             }
 

@@ -11,8 +11,8 @@ use super::blocking::BlockingQueue;
 use super::buffered::{Buffered, Errand, Numbered};
 use super::errors::Closed;
 use crate::wait::cancel::CancelToken;
-use crate::wait::core::Attempt;
-use crate::wait::hall::Hall;
+use crate::wait::contended::Attempt;
+use crate::wait::contended::ContendedObject;
 use crate::wait::limits::{Limited, Unlimited, WaitError};
 use crate::wait::operation::{self, AskOf, Operation, OutcomeOf};
 use crate::wait::request::Request;
@@ -244,7 +244,7 @@ impl<T> Drop for Suspended<'_, '_, T> {
 struct TakeInLine<'a, T>(&'a BlockingQueue<T>);
 
 impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
-    type Line = Hall<Buffered<T>>;
+    type Line = ContendedObject<Buffered<T>>;
     type Beside = ();
 
     #[inline]

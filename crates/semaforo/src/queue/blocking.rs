@@ -12,11 +12,12 @@ use super::rank::Rank;
 use super::ring::{NotNow, Ring};
 use super::store::Store;
 use crate::primitive::{constant_unless_modelled, made_when_needed};
-use crate::wait::core::Attempt;
-use crate::wait::hall::{Hall, Rule};
+use crate::wait::contended::Attempt;
+use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::request::Request;
+use crate::wait::rule::ObjectRule;
 use crate::wait::wake::{self, Panic, resume};
 
 /// A queue that producers wait for when it is full, and consumers when it is empty.
@@ -59,7 +60,7 @@ use crate::wait::wake::{self, Panic, resume};
 #[doc(alias = "bounded buffer")]
 pub struct BlockingQueue<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<Hall<Buffered<T>>>>,
+    hall: OnceLock<Arc<ContendedObject<Buffered<T>>>>,
     capacity: Option<usize>,
     order: Order<T>,
 }
@@ -147,7 +148,7 @@ impl<T> Builder<T> {
 }
 
 impl<T> Order<T> {
-    fn hall(&self, capacity: Option<usize>) -> Arc<Hall<Buffered<T>>> {
+    fn hall(&self, capacity: Option<usize>) -> Arc<ContendedObject<Buffered<T>>> {
         let (store, ring) = match (self, capacity) {
             (Self::Fifo, Some(capacity)) => (Store::Ring, Some(Ring::new(capacity))),
             (Self::Fifo, None) => (Store::Line(Default::default()), None),
@@ -156,7 +157,7 @@ impl<T> Order<T> {
                 (Store::Ranks { heap: Default::default(), came: 0, spent: Vec::new() }, None)
             }
         };
-        Hall::new(Buffered::new(store, capacity), ring)
+        ContendedObject::new(Buffered::new(store, capacity), SpinLock::new(), ring)
     }
 }
 
@@ -205,7 +206,7 @@ impl<T> BlockingQueue<T> {
     }
 
     #[inline]
-    pub(super) fn hall(&self) -> &Arc<Hall<Buffered<T>>> {
+    pub(super) fn hall(&self) -> &Arc<ContendedObject<Buffered<T>>> {
         self.hall.get_or_init(|| self.order.hall(self.capacity))
     }
 
@@ -362,7 +363,7 @@ impl<T> BlockingQueue<T> {
     pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
         self.hall().change(|rule, ring, queue, wakes| {
             items.into_iter().for_each(|item| rule.put_back(ring, item));
-            rule.settle(ring, queue, wakes);
+            rule.settle(ring, queue, (), wakes);
         });
     }
 
@@ -546,7 +547,7 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Take<H> {
 }
 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation for Put<H> {
-    type Line = Hall<Buffered<ContentOf<H>>>;
+    type Line = ContendedObject<Buffered<ContentOf<H>>>;
     type Beside = ();
 
     #[inline(always)]
@@ -578,7 +579,7 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation
     for Take<H>
 {
-    type Line = Hall<Buffered<ContentOf<H>>>;
+    type Line = ContendedObject<Buffered<ContentOf<H>>>;
     type Beside = ();
 
     #[inline(always)]

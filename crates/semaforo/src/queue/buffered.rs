@@ -11,8 +11,9 @@ use super::rank::{Rank, Word};
 use super::ring::Ring;
 use super::store::Store;
 use crate::primitive::TrackedCell;
-use crate::wait::hall::{Arrival, Rule};
+use crate::wait::contended::SpinLock;
 use crate::wait::queue::Queue;
+use crate::wait::rule::{Arrival, Coming, ObjectRule};
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::Wakes;
 
@@ -445,10 +446,12 @@ impl<T> Buffered<T> {
     }
 }
 
-impl<T> Rule for Buffered<T> {
+impl<T> ObjectRule for Buffered<T> {
     type Ask = Errand<T>;
     type Refusal = Closed;
     type Outside = Option<Ring<T>>;
+    type Lock = SpinLock;
+    type Change = ();
 
     const IS_STREAMED: bool = true;
 
@@ -464,6 +467,7 @@ impl<T> Rule for Buffered<T> {
         ring: &Option<Ring<T>>,
         queue: &mut Queue<Errand<T>>,
         waiter: Pointer<Errand<T>>,
+        _: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Closed> {
         // SAFETY: the lock is held, and the waiter is alive. Who arrives is a user of the queue.
@@ -514,7 +518,13 @@ impl<T> Rule for Buffered<T> {
     }
 
     /// What came back goes to the first who waits.
-    fn settle(&mut self, _: &Option<Ring<T>>, queue: &mut Queue<Errand<T>>, wakes: &mut Wakes) {
+    fn settle(
+        &mut self,
+        _: &Option<Ring<T>>,
+        queue: &mut Queue<Errand<T>>,
+        (): (),
+        wakes: &mut Wakes,
+    ) {
         while !self.returned.is_empty() {
             let Some(taker) = Self::first_taker(queue) else { return };
             if let Some(numbered) = self.returned.pop_front() {
@@ -533,7 +543,7 @@ impl<T> Rule for Buffered<T> {
         }
     }
 
-    fn expulsion(&self) -> Option<Closed> {
+    fn expulsion(&self, _: &Option<Ring<T>>) -> Option<Closed> {
         self.closed.then_some(Closed)
     }
 }

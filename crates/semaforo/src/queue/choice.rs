@@ -19,9 +19,10 @@ use std::task::Wake;
 
 use super::errors::Closed;
 use crate::primitive::{MODELLED, TrackedCell};
-use crate::wait::hall::{Arrival, Hall, Rule};
+use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::kernel::beside_waiter;
 use crate::wait::queue::Queue;
+use crate::wait::rule::{Arrival, Coming, ObjectRule};
 use crate::wait::waiter::{Lane, Place, Pointer, Waiter, standing};
 use crate::wait::wake::{self, Wakes};
 
@@ -37,7 +38,7 @@ const UNDECIDED: Lane = Lane::First;
 /// | granted | a task that was told, and has not come for its item |
 /// | dormant | a task whose item was taken back or withdrawn, until it is polled |
 /// | nowhere | it was answered, or has left |
-pub(crate) type Choice = Hall<Choosing>;
+pub(crate) type Choice = ContendedObject<Choosing>;
 
 /// The rule of a [`Choice`].
 #[derive(Debug)]
@@ -48,20 +49,27 @@ pub struct Choosing {
     open: usize,
 }
 
-impl Rule for Choosing {
+impl ObjectRule for Choosing {
     type Ask = ();
     type Refusal = Closed;
     type Outside = ();
+    type Lock = SpinLock;
+    type Change = ();
 
     fn arrive(
         &mut self,
         (): &(),
         _: &mut Queue<()>,
         _: Pointer<()>,
+        _: Coming,
         _: &mut Wakes,
     ) -> Arrival<Closed> {
         Arrival::Waits(UNDECIDED)
     }
+
+    fn take_back(&mut self, (): &(), _: Pointer<()>) {}
+
+    fn before_unlocking(&mut self, (): &(), _: &Queue<()>) {}
 }
 
 impl Choosing {
@@ -87,9 +95,9 @@ pub(super) enum Look {
     Everywhere,
 }
 
-impl Hall<Choosing> {
+impl ContendedObject<Choosing> {
     pub(super) fn of(queues: usize) -> Arc<Self> {
-        let choice = Self::new(Choosing { chosen: None, open: queues }, ());
+        let choice = Self::new(Choosing { chosen: None, open: queues }, SpinLock::new(), ());
         if MODELLED {
             // Whoever drops it last has to know that, and loom does not follow the counts of an `Arc`.
             std::mem::forget(Arc::clone(&choice));
@@ -218,7 +226,7 @@ impl Hall<Choosing> {
 }
 
 /// What a branch's waker does: it tells the request that it was claimed.
-impl Wake for Hall<Choosing> {
+impl Wake for ContendedObject<Choosing> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -10,16 +10,17 @@ use super::choice::{Choice, Look, Tie};
 use super::errors::Closed;
 use crate::primitive::TrackedCell;
 use crate::wait::bounds::Bounds;
-use crate::wait::core::Attempt;
-use crate::wait::hall::{Hall, Rule};
+use crate::wait::contended::Attempt;
+use crate::wait::contended::ContendedObject;
 use crate::wait::kernel::{Kernel, Line, Seat, Tick};
 use crate::wait::queue::Queue;
+use crate::wait::rule::ObjectRule;
 use crate::wait::timer::Watch;
 use crate::wait::waiter::{Lane, Place, Pointer, Waiter, standing};
 use crate::wait::wake::{self, Panic, Wakes};
 
 /// A rule whose waiters may be branches of a request that waits in several queues.
-pub trait Selects: Rule<Refusal = Closed> {
+pub trait Selects: ObjectRule<Refusal = Closed> {
     type Item;
 
     /// What a branch carries that waits for an item.
@@ -61,10 +62,10 @@ pub struct Crossing<R: Selects> {
 
 struct Branch<R: Selects> {
     seat: Seat<R::Ask, (), Tie<R::Item>>,
-    hall: Arc<Hall<R>>,
+    hall: Arc<ContendedObject<R>>,
 }
 
-// SAFETY: as for `Hall`: what branches hold is sent by requests that are `Send` only if it may be.
+// SAFETY: as for `ContendedObject`: what branches hold is sent by requests that are `Send` only if it may be.
 unsafe impl<R: Selects> Send for Crossing<R> {}
 // SAFETY: as above.
 unsafe impl<R: Selects> Sync for Crossing<R> {}
@@ -112,7 +113,7 @@ impl<R: Selects> Drop for Crossed<R> {
 
 impl<R: Selects> Crossed<R> {
     /// A crossing of these queues, with what the branch in each of them carries.
-    pub(super) fn new(queues: Vec<(Arc<Hall<R>>, R::Ask)>) -> Self {
+    pub(super) fn new(queues: Vec<(Arc<ContendedObject<R>>, R::Ask)>) -> Self {
         let choice = Choice::of(queues.len());
         let mut item = Box::new(Crossing {
             choice: Arc::clone(&choice),
@@ -120,7 +121,7 @@ impl<R: Selects> Crossed<R> {
             branches: Box::new([]),
         });
         let place = NonNull::from(&item.item);
-        let branch = |(index, (hall, ask)): (usize, (Arc<Hall<R>>, R::Ask))| {
+        let branch = |(index, (hall, ask)): (usize, (Arc<ContendedObject<R>>, R::Ask))| {
             let tie = Tie { choice: Arc::clone(&choice), index, item: place };
             Branch { seat: Seat { bounds: (), waiter: Waiter::new(ask), beside: tie }, hall }
         };

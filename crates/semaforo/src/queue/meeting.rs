@@ -8,17 +8,18 @@ use self::private::Sealed;
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::transferring::{Delivery, Transferring};
 use crate::primitive::{constant_unless_modelled, made_when_needed};
-use crate::wait::core::Attempt;
-use crate::wait::hall::{Hall, Rule};
+use crate::wait::contended::Attempt;
+use crate::wait::contended::ContendedObject;
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
+use crate::wait::rule::ObjectRule;
 use crate::wait::wake::resume;
 
 /// The place itself.
 pub(super) struct Meeting<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<Hall<Transferring<T>>>>,
+    hall: OnceLock<Arc<ContendedObject<Transferring<T>>>>,
     eager: bool,
 }
 
@@ -35,7 +36,7 @@ impl<T> Meeting<T> {
     }
 
     #[inline]
-    pub(super) fn hall(&self) -> &Arc<Hall<Transferring<T>>> {
+    pub(super) fn hall(&self) -> &Arc<ContendedObject<Transferring<T>>> {
         self.hall.get_or_init(|| Transferring::hall(self.eager))
     }
 
@@ -66,7 +67,7 @@ impl<T> Meeting<T> {
     fn put_back(&self, messages: impl IntoIterator<Item = (u64, T)>) {
         self.hall().change(|rule, signs, queue, wakes| {
             rule.put_back(messages);
-            rule.settle(signs, queue, wakes);
+            rule.settle(signs, queue, (), wakes);
         });
     }
 
@@ -160,7 +161,7 @@ impl<H> fmt::Debug for Receive<H> {
 }
 
 impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
-    type Line = Hall<Transferring<ItemOf<H>>>;
+    type Line = ContendedObject<Transferring<ItemOf<H>>>;
     type Beside = ();
 
     /// If being handed over is being taken, it can be done before anything else.
@@ -201,7 +202,7 @@ impl<H: Handle<Target: MeetingPlace>> Operation for Transfer<H> {
 }
 
 impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
-    type Line = Hall<Transferring<ItemOf<H>>>;
+    type Line = ContendedObject<Transferring<ItemOf<H>>>;
     type Beside = ();
 
     #[inline]

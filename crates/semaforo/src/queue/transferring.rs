@@ -9,8 +9,9 @@ use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::messages::{Message, Messages};
 use super::parcel::Parcel;
 use crate::primitive::{AtomicU32, Ordering, TrackedCell};
-use crate::wait::hall::{Arrival, Hall, Rule};
+use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::queue::Queue;
+use crate::wait::rule::{Arrival, Coming, ObjectRule};
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::Wakes;
 
@@ -233,9 +234,9 @@ impl Signs {
 }
 
 impl<T> Transferring<T> {
-    pub(super) fn hall(eager: bool) -> Arc<Hall<Self>> {
+    pub(super) fn hall(eager: bool) -> Arc<ContendedObject<Self>> {
         let rule = Self { messages: Messages::new(), eager, closed: false, came: 0 };
-        Hall::new(rule, Signs::new())
+        ContendedObject::new(rule, SpinLock::new(), Signs::new())
     }
 
     /// Hands an item to the first who waits for one.
@@ -396,7 +397,7 @@ impl<T> Transferring<T> {
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
         // and the task waits again, for what else is left.
         self.turn_away(SENDERS, signs, queue, wakes);
-        self.settle(signs, queue, wakes);
+        self.settle(signs, queue, (), wakes);
         self.turn_away(TAKERS, signs, queue, wakes);
         true
     }
@@ -461,10 +462,12 @@ impl<T> Transferring<T> {
     }
 }
 
-impl<T> Rule for Transferring<T> {
+impl<T> ObjectRule for Transferring<T> {
     type Ask = Delivery<T>;
     type Refusal = Closed;
     type Outside = Signs;
+    type Lock = SpinLock;
+    type Change = ();
 
     const IS_STREAMED: bool = true;
     const NOTES_CLAIMS: bool = true;
@@ -474,6 +477,7 @@ impl<T> Rule for Transferring<T> {
         _: &Signs,
         queue: &mut Queue<Delivery<T>>,
         waiter: Pointer<Delivery<T>>,
+        _: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Closed> {
         // SAFETY: the lock is held, and the waiter is alive.
@@ -583,7 +587,7 @@ impl<T> Rule for Transferring<T> {
     }
 
     /// What came back goes to the first who waits.
-    fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, (): (), wakes: &mut Wakes) {
         while self.messages.len() > 0 {
             let Some(taker) = Self::first_taker(queue) else { return };
             let Some(message) = self.messages.pop() else { return };
@@ -607,7 +611,7 @@ impl<T> Rule for Transferring<T> {
         }
     }
 
-    fn expulsion(&self) -> Option<Closed> {
+    fn expulsion(&self, _: &Signs) -> Option<Closed> {
         self.closed.then_some(Closed)
     }
 }

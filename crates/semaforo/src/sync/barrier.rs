@@ -9,12 +9,13 @@ use crate::policy::refusals;
 use crate::primitive::{
     AtomicU32, Ordering, ThreadId, TrackedCell, constant_unless_modelled, current, made_when_needed,
 };
-use crate::wait::core::Attempt;
-use crate::wait::hall::{Arrival as Outcome, Hall, Rule};
+use crate::wait::contended::Attempt;
+use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::queue::Queue;
 use crate::wait::request::Request;
+use crate::wait::rule::{Arrival as Outcome, Coming, ObjectRule};
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::{Wakes, resume};
 
@@ -44,7 +45,7 @@ use crate::wait::wake::{Wakes, resume};
 #[doc(alias = "std::barrier")]
 pub struct Barrier {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<Hall<Gathering>>>,
+    hall: OnceLock<Arc<ContendedObject<Gathering>>>,
     /// How many there are at first.
     parties: u32,
     /// Run by one at a time, so that nobody ever waits for it.
@@ -152,11 +153,11 @@ impl Party {
 pub struct Missing(AtomicU32);
 
 impl Gathering {
-    fn hall(parties: u32, has_action: bool) -> Arc<Hall<Self>> {
+    fn hall(parties: u32, has_action: bool) -> Arc<ContendedObject<Self>> {
         let gathering =
             Self { parties, arrived: 0, generation: 0, broken: false, has_action, acting: None };
         let missing = Missing(AtomicU32::new(gathering.missing()));
-        Hall::new(gathering, missing)
+        ContendedObject::new(gathering, SpinLock::new(), missing)
     }
 
     #[inline]
@@ -251,10 +252,12 @@ fn answer_all(queue: &mut Queue<Party>, lane: Lane, standing: u8, wakes: &mut Wa
     }
 }
 
-impl Rule for Gathering {
+impl ObjectRule for Gathering {
     type Ask = Party;
     type Refusal = Broken;
     type Outside = Missing;
+    type Lock = SpinLock;
+    type Change = ();
 
     const IS_FINAL: bool = true;
 
@@ -263,6 +266,7 @@ impl Rule for Gathering {
         _: &Missing,
         queue: &mut Queue<Party>,
         waiter: Pointer<Party>,
+        _: Coming,
         wakes: &mut Wakes,
     ) -> Outcome<Broken> {
         if self.broken {
@@ -311,7 +315,7 @@ impl Rule for Gathering {
         }
     }
 
-    fn settle(&mut self, _: &Missing, queue: &mut Queue<Party>, wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Missing, queue: &mut Queue<Party>, (): (), wakes: &mut Wakes) {
         if self.broken && self.acting.is_none() {
             self.turn_away(queue, wakes);
             self.admit_early(queue, wakes);
@@ -326,7 +330,7 @@ impl Rule for Gathering {
         }
     }
 
-    fn expulsion(&self) -> Option<Broken> {
+    fn expulsion(&self, _: &Missing) -> Option<Broken> {
         Some(Broken)
     }
 }
@@ -370,7 +374,7 @@ impl Barrier {
     }
 
     #[inline]
-    fn hall(&self) -> &Hall<Gathering> {
+    fn hall(&self) -> &ContendedObject<Gathering> {
         self.hall.get_or_init(|| Gathering::hall(self.parties, self.action.is_some()))
     }
 
@@ -495,7 +499,7 @@ impl Barrier {
                 self.hall().change(|rule, missing, queue, wakes| {
                     rule.acting = None;
                     rule.broken = true;
-                    rule.settle(missing, queue, wakes);
+                    rule.settle(missing, queue, (), wakes);
                 });
                 resume_unwind(panic);
             }
@@ -549,7 +553,7 @@ impl<H: Handle<Target = Barrier>> Arrive<H> {
 }
 
 impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
-    type Line = Hall<Gathering>;
+    type Line = ContendedObject<Gathering>;
     type Beside = ();
 
     /// Whoever is last lets the others go before anything else.

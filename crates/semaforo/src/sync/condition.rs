@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::wait_while::WaitWhile;
 use crate::policy::{Exclusive, Owned, Policy, ReadWrite};
-use crate::wait::core::Attempt;
+use crate::wait::condition_queue::{AWAY, Beside, ConditionQueue, Note, Outcome};
+use crate::wait::contended::Attempt;
 use crate::wait::limits::{Unlimited, WaitError};
 use crate::wait::operation::{AskOf, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
-use crate::wait::room::{AWAY, Beside, Note, Outcome, Room};
 use crate::wait::self_wait::Place;
 use crate::wait::waiter::standing;
 use crate::wait::wake::{Wakes, resume};
@@ -68,7 +68,7 @@ use crate::wait::wake::{Wakes, resume};
 #[doc(alias = "newCondition")]
 #[doc(alias = "Monitor.Pulse")]
 pub struct Condition<P: Policy = Exclusive> {
-    room: OnceLock<Arc<Room<P>>>,
+    room: OnceLock<Arc<ConditionQueue<P>>>,
 }
 
 /// A condition of a [`ReentrantLock`](crate::ReentrantLock).
@@ -403,15 +403,18 @@ impl<P: Policy> Condition<P> {
         Request::beside(WaitFor { room, guard }, ask, beside)
     }
 
-    fn room<G: LockGuard<Policy = P>>(&self, guard: &G) -> &Arc<Room<P>> {
+    fn room<G: LockGuard<Policy = P>>(&self, guard: &G) -> &Arc<ConditionQueue<P>> {
         let core = guard.synchronizer().core();
         // Whoever is first holds the lock, so nobody else is here, unless with another lock.
-        let room = self.room.get_or_init(|| Room::new(core));
+        let room = self.room.get_or_init(|| ConditionQueue::new(core));
         assert!(room.belongs_to(core), "a condition was used with the guard of another lock");
         room
     }
 
-    fn existing_room<G: LockGuard<Policy = P>>(&self, guard: &G) -> Option<&Arc<Room<P>>> {
+    fn existing_room<G: LockGuard<Policy = P>>(
+        &self,
+        guard: &G,
+    ) -> Option<&Arc<ConditionQueue<P>>> {
         self.room.get().inspect(|_| {
             self.room(guard);
         })
@@ -432,12 +435,12 @@ impl<P: Policy> fmt::Debug for Condition<P> {
 
 /// The operation of those who wait on a [`Condition`], and of those who signal urgently.
 pub struct WaitFor<G: LockGuard> {
-    room: Arc<Room<G::Policy>>,
+    room: Arc<ConditionQueue<G::Policy>>,
     guard: G,
 }
 
 impl<G: LockGuard> sealed::Operation for WaitFor<G> {
-    type Line = Room<G::Policy>;
+    type Line = ConditionQueue<G::Policy>;
     type Beside = Beside<G::Leaving>;
 
     fn attempt(&self, _: &mut AskOf<Self>) -> Attempt {
@@ -445,7 +448,7 @@ impl<G: LockGuard> sealed::Operation for WaitFor<G> {
         Attempt::Unknown
     }
 
-    fn line(&self) -> &Room<G::Policy> {
+    fn line(&self) -> &ConditionQueue<G::Policy> {
         &self.room
     }
 

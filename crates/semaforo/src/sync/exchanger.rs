@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 use super::Of;
 use crate::primitive::{TrackedCell, constant_unless_modelled, made_when_needed};
 use crate::queue::Rejected;
-use crate::wait::core::Attempt;
-use crate::wait::hall::{Arrival, Hall, Rule};
+use crate::wait::contended::Attempt;
+use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::queue::Queue;
 use crate::wait::request::Request;
+use crate::wait::rule::{Arrival, Coming, ObjectRule};
 use crate::wait::waiter::{Lane, Pointer, standing};
 use crate::wait::wake::Wakes;
 
@@ -35,7 +36,7 @@ use crate::wait::wake::Wakes;
 #[doc(alias = "rendezvous")]
 pub struct Exchanger<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<Hall<Pairing<T>>>>,
+    hall: OnceLock<Arc<ContendedObject<Pairing<T>>>>,
 }
 
 // SAFETY: what waits here belongs to those who wait.
@@ -69,15 +70,17 @@ impl<T> Offer<T> {
 }
 
 impl<T> Pairing<T> {
-    fn hall() -> Arc<Hall<Self>> {
-        Hall::new(Self(PhantomData), ())
+    fn hall() -> Arc<ContendedObject<Self>> {
+        ContendedObject::new(Self(PhantomData), SpinLock::new(), ())
     }
 }
 
-impl<T> Rule for Pairing<T> {
+impl<T> ObjectRule for Pairing<T> {
     type Ask = Offer<T>;
     type Refusal = Infallible;
     type Outside = ();
+    type Lock = SpinLock;
+    type Change = ();
 
     const IS_FINAL: bool = true;
 
@@ -86,6 +89,7 @@ impl<T> Rule for Pairing<T> {
         (): &(),
         queue: &mut Queue<Offer<T>>,
         waiter: Pointer<Offer<T>>,
+        _: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Infallible> {
         let Some(other) = queue.first(FIRST_COMERS) else { return Arrival::Waits(FIRST_COMERS) };
@@ -99,6 +103,10 @@ impl<T> Rule for Pairing<T> {
         }
         Arrival::Served
     }
+
+    fn take_back(&mut self, (): &(), _: Pointer<Offer<T>>) {}
+
+    fn before_unlocking(&mut self, (): &(), _: &Queue<Offer<T>>) {}
 }
 
 impl<T> Exchanger<T> {
@@ -111,7 +119,7 @@ impl<T> Exchanger<T> {
     }
 
     #[inline]
-    fn hall(&self) -> &Hall<Pairing<T>> {
+    fn hall(&self) -> &ContendedObject<Pairing<T>> {
         self.hall.get_or_init(Pairing::hall)
     }
 
@@ -169,7 +177,7 @@ pub struct Exchange<H>(H);
 impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operation
     for Exchange<H>
 {
-    type Line = Hall<Pairing<ContentOf<H>>>;
+    type Line = ContendedObject<Pairing<ContentOf<H>>>;
     type Beside = ();
 
     #[inline]

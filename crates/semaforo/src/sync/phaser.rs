@@ -9,10 +9,11 @@ use super::introspection;
 use crate::policy::{PhaserError, Phases, Step};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
-use crate::wait::core::{Attempt, Core};
+use crate::wait::contended::Attempt;
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::request::Request;
+use crate::wait::word::WordObject;
 
 /// A barrier whose parties register and deregister as they like, and whose phases are numbered from 0.
 ///
@@ -359,7 +360,7 @@ impl<H: Handle<Target = Phaser>> ArriveAndWait<H> {
 }
 
 impl<H: Handle<Target = Phaser>> sealed::Operation for ArriveAndWait<H> {
-    type Line = Core<Phases>;
+    type Line = WordObject<Phases>;
     type Beside = ();
 
     /// Arrives, the first time; whoever cannot has nothing to wait for.
@@ -377,7 +378,7 @@ impl<H: Handle<Target = Phaser>> sealed::Operation for ArriveAndWait<H> {
     }
 
     #[inline]
-    fn line(&self) -> &Core<Phases> {
+    fn line(&self) -> &WordObject<Phases> {
         self.phaser.synchronizer.core()
     }
 }

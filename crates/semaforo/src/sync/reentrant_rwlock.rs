@@ -12,9 +12,9 @@ use super::reentrant::{Anywhere, OnThisThread, OwnerKey, this_thread};
 use crate::policy::{Entry, Exit, OwnedReadWrite, Owner};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
+use crate::wait::condition_queue::AWAY;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
-use crate::wait::room::AWAY;
 
 /// A lock around a value that many can read or one can write, and whose writer may read and write
 /// again, at once, whoever waits.

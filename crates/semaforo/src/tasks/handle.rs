@@ -17,11 +17,12 @@ use super::worker::{self, cancel_here};
 use crate::policy::Gate;
 use crate::primitive::Ordering;
 use crate::wait::cancel::CancelToken;
-use crate::wait::core::{Attempt, Core};
+use crate::wait::contended::Attempt;
 use crate::wait::limits::{Limited, WaitError};
 use crate::wait::operation::{Operation, sealed};
 use crate::wait::parker::Backoff;
 use crate::wait::request::Request;
+use crate::wait::word::WordObject;
 
 /// A task that was started, and its result.
 ///
@@ -332,14 +333,14 @@ impl<T> Drop for Joiner<'_, T> {
 pub struct Finishing<'h>(&'h Joint);
 
 impl sealed::Operation for Finishing<'_> {
-    type Line = Core<Gate>;
+    type Line = WordObject<Gate>;
     type Beside = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         if self.0.head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
-    fn line(&self) -> &Core<Gate> {
+    fn line(&self) -> &WordObject<Gate> {
         self.0.gate().core()
     }
 
@@ -417,14 +418,14 @@ impl<H: by::Joins> Joining<H> {
 }
 
 impl<H: by::Joins> sealed::Operation for Joining<H> {
-    type Line = Core<Gate>;
+    type Line = WordObject<Gate>;
     type Beside = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         if self.0.joint().head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
-    fn line(&self) -> &Core<Gate> {
+    fn line(&self) -> &WordObject<Gate> {
         self.0.joint().gate().core()
     }
 

@@ -10,10 +10,11 @@ use crate::policy::Gate;
 use crate::primitive::global;
 use crate::synchronizer::Synchronizer;
 use crate::wait::cancel::CancelToken;
-use crate::wait::core::{Attempt, Core};
+use crate::wait::contended::Attempt;
 use crate::wait::limits::{Limited, WaitError};
 use crate::wait::operation::{Operation, sealed};
 use crate::wait::request::Request;
+use crate::wait::word::WordObject;
 
 /// Waits for this time, counted from the first poll: in a task or in a thread, with or without a pool.
 ///
@@ -104,14 +105,14 @@ global! {
 pub struct Sleeping;
 
 impl sealed::Operation for Sleeping {
-    type Line = Core<Gate>;
+    type Line = WordObject<Gate>;
     type Beside = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         Attempt::Unknown
     }
 
-    fn line(&self) -> &Core<Gate> {
+    fn line(&self) -> &WordObject<Gate> {
         NEVER.core()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::bounds::Bounds;
-use super::core::Attempt;
+use super::contended::Attempt;
 use super::timer::Watch;
 use super::waiter::{Pointer, Waiter};
 use super::wake::Wakes;

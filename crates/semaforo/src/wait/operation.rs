@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::core::{Attempt, Core};
+use super::contended::Attempt;
 use super::kernel::Line;
 use super::limits::WaitError;
 use super::self_wait::{Place, Record};
+use super::word::WordObject;
 use crate::policy::{Policy, Refusal};
 use crate::synchronizer::Synchronizer;
 
@@ -45,7 +46,7 @@ pub(crate) type OutcomeOf<O> = Result<(), WaitError<RefusalOf<O>>>;
 
 pub(crate) mod sealed {
     use super::AskOf;
-    use crate::wait::core::Attempt;
+    use crate::wait::contended::Attempt;
     use crate::wait::kernel::Line;
     use crate::wait::self_wait::{Place, Record};
 
@@ -130,7 +131,7 @@ pub trait Asking: Sized {
 }
 
 impl<O: Asking> sealed::Operation for O {
-    type Line = Core<O::Policy>;
+    type Line = WordObject<O::Policy>;
     type Beside = ();
 
     #[inline(always)]

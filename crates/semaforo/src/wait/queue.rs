@@ -195,6 +195,37 @@ impl<A> Queue<A> {
         }
     }
 
+    /// Takes a waiter off its lane to be answered at once.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is in this lane.
+    #[inline]
+    pub(super) unsafe fn leave_lane(&mut self, waiter: Pointer<A>, lane: Lane) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.lanes[lane.number()].remove(waiter) };
+        self.waiting -= 1;
+    }
+
+    /// Takes a waiter off its lane, unless it is first there and others wait. False if it is not in a
+    /// lane, or stays.
+    ///
+    /// # Safety
+    /// The lock is held, and the waiter is alive and where its notes say.
+    #[inline]
+    pub(super) unsafe fn leave_from_behind(&mut self, waiter: Pointer<A>) -> bool {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let Place::Lane(lane) = waiter.as_ref().notes(|notes| notes.place) else {
+                return false;
+            };
+            if self.waiting > 1 && self.first(lane) == Some(waiter) {
+                return false;
+            }
+            self.detach(waiter);
+        }
+        true
+    }
+
     /// Answers a waiter that has been taken off its list.
     ///
     /// # Safety

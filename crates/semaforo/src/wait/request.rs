@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
-use super::core::Attempt;
+use super::contended::Attempt;
 use super::kernel::{Kernel, Line, Seat};
 use super::limits::{Limited, Limits, Unlimited, WaitError};
 use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf, ThreadWaits};

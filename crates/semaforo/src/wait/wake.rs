@@ -146,6 +146,17 @@ impl Wakes {
         self.panic.take()
     }
 
+    /// The first panic of a waker, unless the caller is panicking already.
+    #[inline]
+    pub(crate) fn take_panic_to_resume(&mut self) -> Option<Panic> {
+        let panic = self.panic.take()?;
+        if std::thread::panicking() {
+            discard(panic);
+            return None;
+        }
+        Some(panic)
+    }
+
     /// Lets the first panic of a waker reach the caller, unless the caller is panicking already.
     #[inline]
     pub(crate) fn resume_panic(&mut self) {

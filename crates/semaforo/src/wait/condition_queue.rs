@@ -1,9 +1,9 @@
-//! Where those wait who wait on one condition of a lock.
+//! The wait queue of one condition variable.
 //!
-//! A room's list is protected by the lock bit of its lock's [`Core`], so that moving somebody from the
-//! room into the lock's line is one step. Whoever is in the room waits for a signal; whoever was
-//! signalled, or has come to the end of its limits, waits for the lock like everybody else, and
-//! nothing but the lock ends that wait: it must hold the lock when it returns.
+//! Its list is protected by the lock bit of its lock's word, so that moving a waiter from here into
+//! the lock's own lanes is one step. A waiter on this list waits for a signal; one that was signalled,
+//! or has come to the end of its limits, waits for the lock like every other request, and nothing but
+//! the lock ends that wait: its owner must hold the lock when it returns.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,13 +12,15 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use super::bounds::Bounds;
-use super::core::{Attempt, Core, Locked};
+use super::contended::{Attempt, Locked};
 use super::kernel::{Kernel, Line, Tick, beside, beside_waiter};
 use super::list::List;
 use super::queue::Queue;
+use super::rule::ObjectRule;
 use super::timer::Watch;
 use super::waiter::{Place, Pointer, standing};
 use super::wake::{Wakes, resume};
+use super::word::{Judgement, WordObject, WordRule};
 use crate::policy::Policy;
 use crate::primitive::TrackedCell;
 use crate::sync::ledger::{Departure, Leaving};
@@ -27,9 +29,9 @@ use crate::sync::ledger::{Departure, Leaving};
 pub(crate) const AWAY: &str = "the lock is not held: the owner of this guard waits with another";
 
 /// The waiting room of a condition.
-pub struct Room<P: Policy> {
-    core: Arc<Core<P>>,
-    /// In the order of their priorities. Touched only under the core's lock.
+pub struct ConditionQueue<P: Policy> {
+    lock: Arc<WordObject<P>>,
+    /// In the order of their priorities. Touched only under the lock bit of the lock's word.
     occupants: TrackedCell<Occupants<P::Ask>>,
     me: Weak<Self>,
 }
@@ -43,11 +45,11 @@ struct Occupants<A> {
 }
 
 // SAFETY: the list's pointers lead to pinned waiters, which any thread may touch under the lock.
-unsafe impl<P: Policy> Send for Room<P> {}
+unsafe impl<P: Policy> Send for ConditionQueue<P> {}
 // SAFETY: as above.
-unsafe impl<P: Policy> Sync for Room<P> {}
+unsafe impl<P: Policy> Sync for ConditionQueue<P> {}
 
-/// What is noted beside a waiter in a room: touched only under the core's lock, and by its owner while
+/// What is noted beside a waiter in a room: touched only under the lock bit of the lock's word, and by its owner while
 /// nobody else knows of it.
 #[derive(Debug)]
 pub(crate) struct Note(TrackedCell<Noted>);
@@ -143,22 +145,22 @@ pub(crate) struct Outcome {
     pub(crate) limit: Option<u8>,
 }
 
-impl<P: Policy> Room<P> {
-    pub(crate) fn new(core: &Core<P>) -> Arc<Self> {
-        let core = core.shared();
+impl<P: Policy> ConditionQueue<P> {
+    pub(crate) fn new(lock: &WordObject<P>) -> Arc<Self> {
+        let lock = lock.shared();
         let occupants = Occupants { list: List::new(), number: 0, urgent: None };
         let occupants = TrackedCell::new(occupants);
-        Arc::new_cyclic(|me| Self { core, occupants, me: me.clone() })
+        Arc::new_cyclic(|me| Self { lock, occupants, me: me.clone() })
     }
 
     /// Whether this is a room of that lock.
-    pub(crate) fn belongs_to(&self, core: &Core<P>) -> bool {
-        std::ptr::eq(&raw const *self.core, core)
+    pub(crate) fn belongs_to(&self, lock: &WordObject<P>) -> bool {
+        std::ptr::eq(&raw const *self.lock, lock)
     }
 
     /// How many wait for a signal.
     pub(crate) fn occupants(&self) -> usize {
-        self.core.lock().change(|_, queue, _| {
+        self.lock.lock().change(|_, _, queue| {
             self.recall(queue);
             self.inside(|room| room.number)
         })
@@ -166,7 +168,7 @@ impl<P: Policy> Room<P> {
 
     /// The smallest priority of those who wait for a signal.
     pub(crate) fn least_priority(&self) -> Option<u64> {
-        self.core.lock().change(|_, queue, _| {
+        self.lock.lock().change(|_, _, queue| {
             self.recall(queue);
             let first = self.inside(|room| room.list.front())?;
             // SAFETY: the lock is held, and what is in the room is alive.
@@ -181,12 +183,12 @@ impl<P: Policy> Room<P> {
     /// If the lock is not held so: nobody would pass it on to those who were moved.
     pub(crate) fn signal(&self, ask: P::Ask, at_most: usize) -> usize {
         let end = if at_most == usize::MAX { End::Broadcast } else { End::Signalled };
-        let mut locked = self.core.lock();
+        let mut locked = self.lock.lock();
         self.assert_held(&mut locked, ask);
-        let (signalled, arm) = locked.change(|core, queue, _| {
+        let (signalled, arm) = locked.change(|_, judge, queue| {
             self.recall(queue);
             let mut signalled = 0;
-            while signalled < at_most && self.send_next(core, queue, end, false) {
+            while signalled < at_most && self.send_next(judge, queue, end, false) {
                 signalled += 1;
             }
             (signalled, queue.must_arm())
@@ -204,31 +206,31 @@ impl<P: Policy> Room<P> {
     /// # Panics
     /// As [`signal`](Self::signal).
     pub(crate) fn signal_and_leave(&self, ask: P::Ask, wakes: &mut Wakes) -> Option<bool> {
-        let mut locked = self.core.lock();
+        let mut locked = self.lock.lock();
         self.assert_held(&mut locked, ask);
         // SAFETY: the lock is held, and what is in the room is alive.
-        let left = locked.change(|core, queue, state| unsafe {
+        let left = locked.change(|rule, judge, queue| unsafe {
             self.recall(queue);
             let next = self.inside(|room| room.list.front())?;
             let own = next.as_ref();
             // The policy first, in case it panics.
             let left =
-                core.policy.undo(ask).and_then(|give| core.policy.release(*state, give).ok());
-            let Some(taken) = left.and_then(|left| core.policy.acquire(left, own.ask)) else {
-                self.send(core, queue, next, End::Signalled, true);
+                judge.policy.undo(ask).and_then(|give| judge.policy.release(rule.state, give).ok());
+            let Some(taken) = left.and_then(|left| judge.policy.acquire(left, own.ask)) else {
+                self.send(judge, queue, next, End::Signalled, true);
                 wakes.arm |= queue.must_arm();
                 return Some(false);
             };
-            *state = taken;
+            rule.state = taken;
             self.remove(next);
             Self::note(next, |note| note.end = End::Signalled);
             own.notes(|notes| notes.place = Place::Nowhere);
-            queue.answer(next, core.standing_of_grant(next), wakes);
+            queue.answer(next, judge.standing_of_grant(next), wakes);
             wakes.arm |= queue.must_arm();
             Some(true)
         });
         drop(locked);
-        self.core.finish(wakes);
+        self.lock.finish(wakes);
         left
     }
 
@@ -236,15 +238,15 @@ impl<P: Policy> Room<P> {
     /// then only the watchdog lets those through who were moved into the lock's line.
     fn arm_if(&self, arm: bool) {
         if arm {
-            self.core.arm();
+            self.lock.arm();
         }
     }
 
     /// A re-entrant lock has guards that hold nothing, while their owner waits with another of them.
-    fn assert_held(&self, locked: &mut Locked<'_, P>, ask: P::Ask) {
-        let held = locked.change(|core, _, state| {
-            let give = core.policy.undo(ask);
-            give.is_some_and(|give| core.policy.release(*state, give).is_ok())
+    fn assert_held(&self, locked: &mut Locked<'_, WordRule<P>>, ask: P::Ask) {
+        let held = locked.change(|rule, judge, _| {
+            let give = judge.policy.undo(ask);
+            give.is_some_and(|give| judge.policy.release(rule.state, give).is_ok())
         });
         assert!(held, "{AWAY}");
     }
@@ -277,10 +279,16 @@ impl<P: Policy> Room<P> {
     }
 
     /// Moves the next one into the lock's line. False if there is none. The lock is held.
-    fn send_next(&self, core: &Core<P>, queue: &mut Queue<P::Ask>, end: End, first: bool) -> bool {
+    fn send_next(
+        &self,
+        judge: &Judgement<P>,
+        queue: &mut Queue<P::Ask>,
+        end: End,
+        first: bool,
+    ) -> bool {
         let Some(waiter) = self.inside(|room| room.list.front()) else { return false };
         // SAFETY: the lock is held, and what is in the room is alive.
-        unsafe { self.send(core, queue, waiter, end, first) };
+        unsafe { self.send(judge, queue, waiter, end, first) };
         true
     }
 
@@ -290,7 +298,7 @@ impl<P: Policy> Room<P> {
     /// The lock is held, and the waiter is in the room.
     unsafe fn send(
         &self,
-        core: &Core<P>,
+        judge: &Judgement<P>,
         queue: &mut Queue<P::Ask>,
         waiter: Pointer<P::Ask>,
         end: End,
@@ -299,7 +307,7 @@ impl<P: Policy> Room<P> {
         // SAFETY: passed on from the caller.
         unsafe {
             // The policy first, in case it panics.
-            let lane = core.lane(waiter.as_ref().ask);
+            let lane = judge.lane(waiter.as_ref().ask);
             self.remove(waiter);
             Self::note(waiter, |note| note.end = end);
             queue.receive(waiter, lane, first);
@@ -361,23 +369,23 @@ impl<P: Policy> Room<P> {
     ///
     /// # Safety
     /// As [`enter`](Line::enter).
-    unsafe fn wait(&self, mut locked: Locked<'_, P>, waiter: Pointer<P::Ask>) {
+    unsafe fn wait(&self, mut locked: Locked<'_, WordRule<P>>, waiter: Pointer<P::Ask>) {
         let mut wakes = Wakes::new();
         // SAFETY: the lock is held, and the waiter is pinned, prepared, and on no list.
-        let given = locked.change(|core, queue, state| unsafe {
-            Self::take_back(core, queue, state, waiter, &mut wakes);
+        let given = locked.change(|rule, judge, queue| unsafe {
+            Self::take_back(rule, judge, queue, waiter, &mut wakes);
             // The policy first, in case it panics.
             let ask = waiter.as_ref().ask;
-            let (undo, given) = (core.policy.undo(ask), core.policy.give_up(*state, ask));
+            let (undo, given) = (judge.policy.undo(ask), judge.policy.give_up(rule.state, ask));
             if let Some((left, holds)) = given {
-                *state = left;
+                rule.state = left;
                 Self::note_leaving(waiter, holds);
             }
             self.add(waiter, false);
             undo
         });
-        self.core.settle_and_wake(locked, given);
-        self.core.finish(&mut wakes);
+        self.lock.settle_and_wake(locked, given);
+        self.lock.finish(&mut wakes);
         wakes.resume_panic();
     }
 
@@ -388,9 +396,9 @@ impl<P: Policy> Room<P> {
     /// # Safety
     /// The lock is held, and the waiter is the caller's.
     unsafe fn take_back(
-        core: &Core<P>,
+        rule: &mut WordRule<P>,
+        judge: &Judgement<P>,
         queue: &mut Queue<P::Ask>,
-        state: &mut u64,
         waiter: Pointer<P::Ask>,
         wakes: &mut Wakes,
     ) {
@@ -407,11 +415,11 @@ impl<P: Policy> Room<P> {
                 if own.notes(|notes| notes.place) != Place::Granted {
                     continue;
                 }
-                let give = core.policy.undo(own.ask);
-                let left = give.and_then(|give| core.policy.release(*state, give).ok());
+                let give = judge.policy.undo(own.ask);
+                let left = give.and_then(|give| judge.policy.release(rule.state, give).ok());
                 // Its own hold it keeps, to give it away.
-                if let Some(left) = left.filter(|left| core.policy.give_up(*left, ask).is_some()) {
-                    *state = left;
+                if let Some(left) = left.filter(|left| judge.policy.give_up(*left, ask).is_some()) {
+                    rule.state = left;
                     queue.detach(granted);
                     queue.rest(granted, wakes);
                 }
@@ -455,20 +463,20 @@ impl<P: Policy> Room<P> {
     /// The waiter was queued here, and is alive until `let_go` is called or this returns.
     unsafe fn end_locked(
         &self,
-        mut locked: Locked<'_, P>,
+        mut locked: Locked<'_, WordRule<P>>,
         waiter: Pointer<P::Ask>,
         standing: u8,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) {
-        locked.change(|core, queue, state| {
+        locked.change(|rule, judge, queue| {
             self.recall(queue);
             // SAFETY: the lock is held, and the waiter is alive and where its notes say.
             let sent = unsafe {
                 let end = Self::note(waiter, |note| note.end);
                 match waiter.as_ref().notes(|notes| notes.place) {
                     Place::Condition => {
-                        self.send(core, queue, waiter, End::Limit(standing), false);
+                        self.send(judge, queue, waiter, End::Limit(standing), false);
                         true
                     }
                     // A signal wins, unless its turn is missed.
@@ -483,7 +491,8 @@ impl<P: Policy> Room<P> {
             };
             let_go();
             if sent {
-                core.settle(queue, state, None, wakes);
+                rule.settle(judge, queue, None, wakes);
+                wakes.arm |= queue.must_arm();
             }
         });
     }
@@ -493,29 +502,33 @@ impl<P: Policy> Room<P> {
     ///
     /// # Safety
     /// As [`enter`](Line::enter).
-    unsafe fn signal_urgently(&self, mut locked: Locked<'_, P>, waiter: Pointer<P::Ask>) -> bool {
+    unsafe fn signal_urgently(
+        &self,
+        mut locked: Locked<'_, WordRule<P>>,
+        waiter: Pointer<P::Ask>,
+    ) -> bool {
         let mut wakes = Wakes::new();
         // SAFETY: the lock is held; the waiter is pinned, prepared, and on no list, and what is in the
         // room is alive.
-        let signalled = locked.change(|core, queue, state| unsafe {
+        let signalled = locked.change(|rule, judge, queue| unsafe {
             self.recall(queue);
             let Some(next) = self.inside(|room| room.list.front()) else { return false };
             let own = next.as_ref();
-            Self::take_back(core, queue, state, waiter, &mut wakes);
+            Self::take_back(rule, judge, queue, waiter, &mut wakes);
             // The policy first, in case it panics.
-            let given = core.policy.give_up(*state, waiter.as_ref().ask);
-            let taken = given.and_then(|(left, _)| core.policy.acquire(left, own.ask));
-            let (lane, own_lane) = (core.lane(own.ask), core.lane(waiter.as_ref().ask));
+            let given = judge.policy.give_up(rule.state, waiter.as_ref().ask);
+            let taken = given.and_then(|(left, _)| judge.policy.acquire(left, own.ask));
+            let (lane, own_lane) = (judge.lane(own.ask), judge.lane(waiter.as_ref().ask));
             if let Some((left, holds)) = given {
-                *state = left;
+                rule.state = left;
                 Self::note_leaving(waiter, holds);
             }
             self.remove(next);
             Self::note(next, |note| note.end = End::SignalledUrgently);
             own.notes(|notes| notes.place = Place::Nowhere);
             if let Some(taken) = taken {
-                *state = taken;
-                let standing = core.standing_of_grant(next);
+                rule.state = taken;
+                let standing = judge.standing_of_grant(next);
                 // A thread always comes, and is gone then.
                 self.inside(|room| room.urgent = (standing == standing::GRANTED).then_some(next));
                 queue.answer(next, standing, &mut wakes);
@@ -528,7 +541,7 @@ impl<P: Policy> Room<P> {
             true
         });
         drop(locked);
-        self.core.finish(&mut wakes);
+        self.lock.finish(&mut wakes);
         if let Some(panic) = wakes.take_panic() {
             resume(panic);
         }
@@ -536,7 +549,7 @@ impl<P: Policy> Room<P> {
     }
 }
 
-impl<P: Policy> Line for Room<P> {
+impl<P: Policy> Line for ConditionQueue<P> {
     type Ask = P::Ask;
     type Refusal = Infallible;
 
@@ -556,7 +569,7 @@ impl<P: Policy> Line for Room<P> {
         _: &mut Option<Infallible>,
         give_up: impl FnOnce() -> Option<u8>,
     ) -> u8 {
-        let mut locked = self.core.lock();
+        let mut locked = self.lock.lock();
         // SAFETY: the lock is held; passed on from the caller.
         unsafe {
             self.assert_held(&mut locked, waiter.as_ref().ask);
@@ -578,7 +591,7 @@ impl<P: Policy> Line for Room<P> {
         // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
         unsafe {
             waiter.as_ref().standing() == standing::GRANTED
-                && self.core.lock().change(|_, queue, _| {
+                && self.lock.lock().change(|_, _, queue| {
                     let claimed = queue.claim(waiter);
                     if claimed {
                         self.forget_urgent(waiter);
@@ -593,14 +606,14 @@ impl<P: Policy> Line for Room<P> {
     unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
         // SAFETY: passed on from the caller; the closure is called under the lock.
         let standing = unsafe {
-            self.core.revisit_or(waiter, waker, |queue| {
+            self.lock.revisit_or(waiter, waker, |queue| {
                 self.recall(queue);
                 let place = waiter.as_ref().notes(|notes| notes.place);
                 (place == Place::Condition).then_some(standing::WAITING)
             })
         };
         if standing::is_final(standing) {
-            let _locked = self.core.lock();
+            let _locked = self.lock.lock();
             self.forget_urgent(waiter);
         }
         standing
@@ -608,13 +621,13 @@ impl<P: Policy> Line for Room<P> {
 
     unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
         // SAFETY: passed on from the caller.
-        unsafe { self.core.retry(waiter) }
+        unsafe { self.lock.retry(waiter) }
     }
 
     /// A signal that is not wanted goes to the next one.
     unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
-        let (was_in_room, arm) = self.core.lock().change(|core, queue, _| unsafe {
+        let (was_in_room, arm) = self.lock.lock().change(|_, judge, queue| unsafe {
             self.recall(queue);
             self.forget_urgent(waiter);
             if waiter.as_ref().notes(|notes| notes.place) == Place::Condition {
@@ -623,8 +636,8 @@ impl<P: Policy> Line for Room<P> {
                 return (true, false);
             }
             match Self::note(waiter, |note| note.end) {
-                End::Signalled => self.send_next(core, queue, End::Signalled, false),
-                End::SignalledUrgently => self.send_next(core, queue, End::Signalled, true),
+                End::Signalled => self.send_next(judge, queue, End::Signalled, false),
+                End::SignalledUrgently => self.send_next(judge, queue, End::Signalled, true),
                 End::None | End::Broadcast | End::Limit(_) => false,
             };
             (false, queue.must_arm())
@@ -632,13 +645,13 @@ impl<P: Policy> Line for Room<P> {
         self.arm_if(arm);
         if !was_in_room {
             // SAFETY: passed on from the caller.
-            unsafe { self.core.withdraw(waiter) };
+            unsafe { self.lock.withdraw(waiter) };
         }
     }
 
     unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
-        unsafe { self.end_locked(self.core.lock(), waiter, standing, wakes, &mut || ()) };
+        unsafe { self.end_locked(self.lock.lock(), waiter, standing, wakes, &mut || ()) };
     }
 
     fn expulsion(&self) -> Option<Infallible> {
@@ -646,7 +659,7 @@ impl<P: Policy> Line for Room<P> {
     }
 }
 
-impl<P: Policy> Kernel for Room<P> {
+impl<P: Policy> Kernel for ConditionQueue<P> {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
@@ -654,31 +667,31 @@ impl<P: Policy> Kernel for Room<P> {
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) -> bool {
-        let Some(locked) = self.core.lock_soon() else { return false };
+        let Some(locked) = self.lock.lock_soon() else { return false };
         // SAFETY: bounds that know this room are the first field of a seat for its lock's asks.
         unsafe { self.end_locked(locked, beside(bounds), standing, wakes, let_go) };
         true
     }
 
     fn tick(&self, wakes: &mut Wakes) -> Tick {
-        self.core.tick(wakes)
+        self.lock.tick(wakes)
     }
 
     fn finish(&self, wakes: &mut Wakes) {
-        self.core.finish(wakes);
+        self.lock.finish(wakes);
     }
 
     fn watch(&self) -> &Watch {
-        self.core.watch()
+        self.lock.watch()
     }
 
     fn interval(&self) -> u64 {
-        self.core.interval()
+        self.lock.interval()
     }
 }
 
-impl<P: Policy> fmt::Debug for Room<P> {
+impl<P: Policy> fmt::Debug for ConditionQueue<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("core", &self.core).finish_non_exhaustive()
+        f.debug_struct("ConditionQueue").field("lock", &self.lock).finish_non_exhaustive()
     }
 }
