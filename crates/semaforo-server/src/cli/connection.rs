@@ -11,7 +11,7 @@ use super::duration;
 use super::exit::{self, Failure};
 use crate::client::{Client, Connect, Error};
 use crate::server::files;
-use crate::server::limits::MAX_ID;
+use semaforo_protocol::limits::MAX_ID;
 
 /// Where the token may be said. Children of `run` and `work` are not told.
 pub(super) const TOKEN_VARIABLE: &str = "SEMAFORO_TOKEN";

@@ -203,7 +203,7 @@ impl Acquire {
 
 fn time_to_live(reply: &Reply) -> Duration {
     let ttl = reply.header("ttl").and_then(|ttl| ttl.parse().ok());
-    Duration::from_millis(ttl.unwrap_or(crate::server::limits::DEFAULT_TTL))
+    Duration::from_millis(ttl.unwrap_or(semaforo_protocol::limits::DEFAULT_TTL))
 }
 
 impl Held {

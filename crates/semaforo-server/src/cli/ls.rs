@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::kind::Kind;
 use crate::client::{Client, Error};
-use crate::server::limits::MAX_LIST;
+use semaforo_protocol::limits::MAX_LIST;
 
 /// Lists what there is: how many hold it (of a queue: how many messages it has), and how many wait
 #[derive(Args, Debug)]

@@ -14,15 +14,13 @@ use mio::Waker;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use semaforo_protocol::limits::{DEFAULT_TTL, MAX_TTL, MIN_TTL, PORT};
 
 use super::call::Call;
 use super::driver::{Driver, Resolve, Settings, Target, WAKE, resolve};
 use super::handle::{Handle, Shared};
 use super::slot::{Pledge, Slot};
 use super::{Client, Error};
-
-/// The port of a server that was told none.
-const PORT: u16 = 13000;
 
 /// A connection to be made. Await it, or [`wait`](Self::wait).
 #[derive(Clone)]
@@ -52,7 +50,7 @@ impl Connect {
             token: None,
             insecure: false,
             security: Security::None,
-            ttl: Duration::from_secs(30),
+            ttl: Duration::from_millis(DEFAULT_TTL),
             label: None,
             patience: None,
             resolve,
@@ -87,7 +85,7 @@ impl Connect {
     /// How long the session outlives its connection, or a silence of this client. 30 seconds if it
     /// is not said; the server takes 100 ms to a day.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl.clamp(Duration::from_millis(100), Duration::from_secs(86_400));
+        self.ttl = ttl.clamp(Duration::from_millis(MIN_TTL), Duration::from_millis(MAX_TTL));
         self
     }
 
@@ -234,7 +232,7 @@ mod tests {
     use std::sync::atomic::{AtomicU16, Ordering};
 
     use super::*;
-    use crate::wire::{Limits, Request, Scan, Scanner, write_answer};
+    use semaforo_protocol::wire::{Limits, Request, Scan, Scanner, write_answer};
 
     #[test]
     fn ports() {

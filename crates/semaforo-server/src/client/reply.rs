@@ -1,7 +1,7 @@
 //! What the server said.
 
 use super::Error;
-use crate::wire::Answer;
+use semaforo_protocol::wire::Answer;
 
 /// What the server said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
+use semaforo_protocol::limits::MAX_OUTSTANDING;
+
 use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
 use super::event::Event;
@@ -9,9 +11,6 @@ use super::session::Owner;
 use super::state::{Body, Object};
 use super::view::View;
 use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd, WaitKey};
-
-/// How many requests of a session may be numbered and not acknowledged.
-pub const MAX_OUTSTANDING: u64 = 1024;
 
 impl Kernel {
     /// Decides about a command: its own reply is returned, what else happens is added to `out`.

@@ -39,7 +39,6 @@ pub use codec::BadEvent;
 pub use command::{
     Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish,
 };
-pub use decide::MAX_OUTSTANDING;
 pub use event::Event;
 pub use kind::Kind;
 pub use session::{NotASession, SessionId};

@@ -497,7 +497,9 @@ fn effect(kernel: &Kernel, command: &Command<'_>) -> Effect {
 mod tests {
     use super::*;
     use crate::journal::MemoryJournal;
-    use crate::kernel::{Limits, MAX_NUMBERED_PARTIES, MAX_OUTSTANDING, Retry, SessionId, State};
+    use semaforo_protocol::limits::MAX_OUTSTANDING;
+
+    use crate::kernel::{Limits, MAX_NUMBERED_PARTIES, Retry, SessionId, State};
 
     const TTL: Duration = Duration::from_millis(1500);
 

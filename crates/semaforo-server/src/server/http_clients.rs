@@ -13,7 +13,7 @@ use super::quotas::Share;
 use super::render::render;
 use crate::journal::Position;
 use crate::kernel::{Answer, ConnectionKey, Content, Parcel};
-use crate::wire::write_answer;
+use semaforo_protocol::wire::write_answer;
 
 /// A request that is not answered yet.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_chan
 use std::time::{Duration, Instant, SystemTime};
 
 use super::calendar::Moment;
-use crate::wire;
+use semaforo_protocol::wire;
 
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;

@@ -10,7 +10,8 @@ use super::access::Tokens;
 use super::http;
 use super::log::Log;
 use crate::journal::Durability;
-use crate::{kernel, net, wire};
+use crate::{kernel, net};
+use semaforo_protocol::wire;
 
 /// Where what happens is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]

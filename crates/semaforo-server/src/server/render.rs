@@ -4,7 +4,7 @@ use crate::kernel::{
     Answer, ConnectionKey, Content, Details, Entry, Header, Holder, Listing, ObjectView, View, Who,
     Wish,
 };
-use crate::wire::{Value, write_answer, write_string};
+use semaforo_protocol::wire::{Value, write_answer, write_string};
 
 /// Appends an answer to a connection's output. `address` says what a connection is called.
 pub(super) fn render(

@@ -8,12 +8,12 @@ use super::http::operations::{
     LABEL, LIMIT, MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN, PERMITS_MADE,
     PERMITS_WANTED, PRIORITY, RESET, SEQ, SESSION, SET, TIMEOUT, TTL, UNBOUNDED, Value,
 };
-use super::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
 use crate::kernel::{
     Answer, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb,
     Wish,
 };
-use crate::wire::Request;
+use semaforo_protocol::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
+use semaforo_protocol::wire::Request;
 
 /// What a request wants, of the kernel or of the server.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
+use semaforo_protocol::wire::Limits;
 use semaforo_server::client::{
     Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue, Session,
 };
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
 use semaforo_server::server::access::Tokens;
-use semaforo_server::wire::Limits;
 
 const NOW: Duration = Duration::ZERO;
 const SOON: Duration = Duration::from_millis(30);

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use semaforo_server::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
+use semaforo_protocol::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
 
 use super::LONG;
 

@@ -9,7 +9,7 @@ use crate::client::moment::Moment;
 use crate::client::plan::Mode;
 use crate::client::slot::{Granted, Pledge};
 use crate::client::{Error, Reply};
-use crate::wire::Answer;
+use semaforo_protocol::wire::Answer;
 
 impl Driver {
     /// Reads, and deals with what has been answered. False if the connection was given up.

@@ -8,7 +8,7 @@ use super::{Driver, Errand, GRACE, SILENCE, State};
 use crate::client::Error;
 use crate::client::moment::Moment;
 use crate::client::plan::Mode;
-use crate::wire::Value;
+use semaforo_protocol::wire::Value;
 
 impl Driver {
     pub(super) fn look_at_the_clock(&mut self, now: Instant) {

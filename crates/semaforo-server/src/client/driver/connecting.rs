@@ -15,7 +15,7 @@ use super::{
 use crate::client::Error;
 use crate::client::error::Unencrypted;
 use crate::client::plan::Mode;
-use crate::wire::Value;
+use semaforo_protocol::wire::Value;
 
 impl Settings {
     /// Whether a token may be sent there: encrypted, within this machine, or because it was allowed.

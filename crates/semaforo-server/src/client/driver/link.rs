@@ -10,11 +10,11 @@ use mio::{Interest, Registry, Token};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::wire::{Limits, Scan, Scanner};
+use semaforo_protocol::limits::MAX_ANSWER;
+use semaforo_protocol::wire::{Limits, Scan, Scanner};
 
-/// What is read of an answer. It can be larger than a request: lists are.
-pub(in crate::client) const LIMITS: Limits =
-    Limits { size: crate::net::limits::INPUT, depth: Limits::DEPTH };
+/// What is read of an answer.
+pub(in crate::client) const LIMITS: Limits = Limits { size: MAX_ANSWER, depth: Limits::DEPTH };
 
 /// What is kept of a buffer that was large once.
 const KEPT: usize = 64 << 10;

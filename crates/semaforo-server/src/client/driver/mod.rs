@@ -31,7 +31,7 @@ use super::handle::{Command, Shared};
 use super::moment::{Alarm, Moment};
 use super::plan::{Mode, Plan};
 use super::slot::{Granted, Pledge};
-use crate::wire::{Value, write_request};
+use semaforo_protocol::wire::{Value, write_request};
 
 pub(super) const WAKE: Token = Token(0);
 const LINK: Token = Token(1);

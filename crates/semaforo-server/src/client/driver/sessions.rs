@@ -1,18 +1,17 @@
 //! The client's named sessions.
 //!
 //! Usually there is one. Another is opened when it is lost, and also when the numbers of one run
-//! out: the server remembers the answers to 1024 numbers, counted from the oldest that is
-//! unanswered, and that one may wait for a long time.
+//! out: the server remembers the answers to [`MAX_OUTSTANDING`] numbers, counted from the oldest
+//! that is unanswered, and that one may wait for a long time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use semaforo_protocol::limits::MAX_OUTSTANDING;
+
 use crate::client::lease::Lease;
 use crate::client::moment::Moment;
-
-/// So many numbers may be in use, counted from the oldest.
-const WINDOW: u64 = 1024;
 
 /// A session.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl Session {
     }
 
     pub(super) fn has_number(&self) -> bool {
-        self.next - self.acked() <= WINDOW
+        self.next - self.acked() <= MAX_OUTSTANDING
     }
 
     /// The next number, unless none is left.
@@ -179,10 +178,10 @@ mod tests {
         let mut sessions = Sessions::new(Duration::from_secs(30));
         let first = sessions.current();
         let session = sessions.get(first).unwrap();
-        for number in 1..=WINDOW {
+        for number in 1..=MAX_OUTSTANDING {
             assert_eq!(session.take_number(), Some(number));
         }
-        for number in 2..=WINDOW {
+        for number in 2..=MAX_OUTSTANDING {
             session.answered(number);
         }
         assert_eq!(session.acked(), 0);
@@ -195,8 +194,8 @@ mod tests {
 
         let session = sessions.get(first).unwrap();
         session.answered(1);
-        assert_eq!(session.acked(), WINDOW);
-        assert_eq!(session.news(), Some(WINDOW));
+        assert_eq!(session.acked(), MAX_OUTSTANDING);
+        assert_eq!(session.news(), Some(MAX_OUTSTANDING));
         assert_eq!(session.news(), None);
         let guard = Arc::clone(&session.lease);
         assert!(sessions.remove_unused().is_none());

@@ -13,7 +13,7 @@ use crate::server::figures::Figures;
 use crate::server::http_clients::HttpClients;
 use crate::server::limits::PUBLISHED_EVERY;
 use crate::server::render::{Json, payload, render, render_view};
-use crate::wire::write_answer;
+use semaforo_protocol::wire::write_answer;
 
 impl Desk {
     /// Answers whoever asked.

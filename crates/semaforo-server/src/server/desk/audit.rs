@@ -9,7 +9,7 @@ use super::client::Caller;
 use super::{ConnectionId, Connections, Desk};
 use crate::kernel::{Origin, Status};
 use crate::server::access::{Token, Tokens, fingerprint};
-use crate::wire::Request;
+use semaforo_protocol::wire::Request;
 
 /// The sender of a request, and the token that came with it over HTTP.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use crate::net::ConnectionId;
 use crate::server::access::Token;
 use crate::server::http::Ticket;
 use crate::server::quotas::Share;
-use crate::wire::Scanner;
+use semaforo_protocol::wire::Scanner;
 
 /// What the protocol needs to know of a connection.
 pub(super) struct Client {

@@ -30,7 +30,7 @@ use super::refusals::Refusals;
 use crate::kernel::{Answer, ConnectionKey, Status};
 use crate::net::limits::{ACCEPT_PAUSE, DRAIN, MOMENT};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
-use crate::wire::{FrameError, Limits, Scan, Scanner};
+use semaforo_protocol::wire::{FrameError, Limits, Scan, Scanner};
 
 /// What to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

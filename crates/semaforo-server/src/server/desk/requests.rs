@@ -12,10 +12,11 @@ use crate::kernel::{
 use crate::net::{ConnectionId, Connections};
 use crate::server::access::{Need, Token};
 use crate::server::http::{Submission, Ticket};
-use crate::server::limits::{MAX_ID, MAX_WAITS};
+use crate::server::limits::MAX_WAITS;
 use crate::server::quotas::Counted;
 use crate::server::translate::{Wanted, translate};
-use crate::wire::{Headers, Request, RequestError};
+use semaforo_protocol::limits::MAX_ID;
+use semaforo_protocol::wire::{Headers, Request, RequestError};
 
 /// Why a request was not performed.
 enum Unperformed {

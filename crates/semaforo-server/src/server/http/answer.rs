@@ -7,7 +7,7 @@ use super::Refusal;
 use super::openapi::header_name;
 use super::percent::write_header_value;
 use crate::server::calendar::Moment;
-use crate::wire;
+use semaforo_protocol::wire;
 
 /// An answer of HTTP.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use super::Refusal;
 use super::limits::HEAD;
 use super::route::Route;
-use crate::wire;
+use semaforo_protocol::wire;
 
 /// The bytes that a TCP client would have sent.
 pub(super) fn frame(route: Route, body: &[u8], limits: wire::Limits) -> Result<Vec<u8>, Refusal> {

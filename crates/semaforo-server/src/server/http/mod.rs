@@ -68,7 +68,7 @@ pub type Ticket = u64;
 /// A request on its way to where it is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The request object, checked by [`wire::Scanner`](crate::wire::Scanner).
+    /// The request object, checked by [`wire::Scanner`](semaforo_protocol::wire::Scanner).
     pub frame: Vec<u8>,
     /// From `Authorization: Bearer`; a `token` header within the request goes first.
     pub token: Option<String>,
@@ -81,7 +81,7 @@ pub struct Submission {
 pub struct Answered {
     /// The request that it answers.
     pub ticket: Ticket,
-    /// The answer object, as [`wire::write_answer`](crate::wire::write_answer) writes it. If it is
+    /// The answer object, as [`wire::write_answer`](semaforo_protocol::wire::write_answer) writes it. If it is
     /// empty there is no answer, and the connection ends without one.
     pub frame: Vec<u8>,
     /// Whether to say, with [`Backend::settled`], what became of it.
@@ -226,8 +226,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             connections: CONNECTIONS,
-            body: crate::wire::Limits::SIZE,
-            depth: crate::wire::Limits::DEPTH,
+            body: semaforo_protocol::wire::Limits::SIZE,
+            depth: semaforo_protocol::wire::Limits::DEPTH,
             hosts: Vec::new(),
             times: Times::default(),
         }

@@ -6,7 +6,7 @@ use super::operations::{
     ACK, HEADERS, Header, KINDS, Kind, LIST, Operation, SESSION, Session, UNBOUNDED, Value,
 };
 use crate::kernel;
-use crate::server::limits::MAX_NAME;
+use semaforo_protocol::limits::MAX_NAME;
 
 /// Statuses that any operation may have.
 const STATUSES: &[u16] =

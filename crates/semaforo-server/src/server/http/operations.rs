@@ -2,7 +2,7 @@
 //! and words of headers are those that requests are read by, over TCP, too.
 
 use crate::kernel::{MAX_FENCE, MAX_PARTIES};
-use crate::server::limits::{MAX_DELAY, MAX_ID, MAX_LIST, MAX_SEQ, MAX_TTL, MIN_TTL};
+use semaforo_protocol::limits::{MAX_DELAY, MAX_ID, MAX_LIST, MAX_SEQ, MAX_TTL, MIN_TTL};
 
 /// A kind of object, as it stands in a path.
 #[derive(Clone, Copy, Debug)]

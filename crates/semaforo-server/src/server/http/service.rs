@@ -13,7 +13,7 @@ use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service, limits};
 use crate::server::limits::STRANGER_OUTPUT;
-use crate::wire;
+use semaforo_protocol::wire;
 
 /// HTTP over the connection layer; see the [module](super).
 #[derive(Debug)]

@@ -23,7 +23,7 @@ struct Unusual<'a> {
 }
 
 impl<'a> Headers<'a> {
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { first: [("", ""); INLINE], length: 0, more: Vec::new() }
     }
 

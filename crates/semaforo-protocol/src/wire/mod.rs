@@ -5,7 +5,7 @@
 //! [`write_answer`] make them. Nothing here knows a socket.
 //!
 //! ```
-//! use semaforo_server::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
+//! use semaforo_protocol::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
 //!
 //! let input = br#" {"Method": "PUT", "path": "/queues/jobs", "Headers": {"id": 7}, "Payload": [1]}"#;
 //! let mut scanner = Scanner::new();
