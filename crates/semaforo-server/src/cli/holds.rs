@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use semaforo_client::{Client, Error, Raw, Reply};
 
 use super::context::{Context, Interrupt};
 use super::duration;
 use super::held_session::{self, NewFile, SESSION_VARIABLE};
-use crate::client::{Client, Error, Raw, Reply};
 
 /// A session is not waited for in a line: also who does not want to wait gives the server this time to open or
 /// find one.

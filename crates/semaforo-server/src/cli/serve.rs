@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::fs::Mode;
 use rustls::sign::CertifiedKey;
+use semaforo_protocol::wire;
 
 use super::duration;
 use crate::journal::Durability;
@@ -22,7 +23,6 @@ use crate::server::access::Tokens;
 use crate::server::files::Holds;
 use crate::server::log::{self, Format, Level, Log};
 use crate::server::{JournalKind, Options, Reload, Server, files, http};
-use semaforo_protocol::wire;
 
 /// How often a journal is synced with `--durability interval`.
 const INTERVAL: &str = "1s";

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use semaforo_protocol::wire::write_answer;
 
 use super::access::{Token, Tokens};
 use super::bridge::{MainSide, Word};
@@ -13,7 +14,6 @@ use super::quotas::Share;
 use super::render::render;
 use crate::journal::Position;
 use crate::kernel::{Answer, ConnectionKey, Content, Parcel};
-use semaforo_protocol::wire::write_answer;
 
 /// A request that is not answered yet.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
-//! How long, how many, how large. What is counted in the kernel is in [`kernel::Limits`](crate::kernel::Limits), what
-//! sockets cost in [`net::limits`](crate::net::limits), what a request can say in [`semaforo_protocol::limits`].
+//! How long, how many, how large. What is counted in the kernel is in
+//! [`kernel::Limits`](crate::kernel::Limits), what sockets cost in
+//! [`net::limits`](crate::net::limits), what a request can say in [`semaforo_protocol::limits`].
 
 use std::time::Duration;
 

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use semaforo_protocol::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
+use semaforo_protocol::wire::Request;
+
 use super::digest::digest;
 use super::http::operations::{
     ACK, ACKED, AFTER, BY, CAPACITY, COUNT, DELAY, DELIVERIES, FENCE, GENERATION, Header, INITIAL,
@@ -12,8 +15,6 @@ use crate::kernel::{
     Answer, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb,
     Wish,
 };
-use semaforo_protocol::limits::{DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_NAME};
-use semaforo_protocol::wire::Request;
 
 /// What a request wants, of the kernel or of the server.
 #[derive(Debug)]

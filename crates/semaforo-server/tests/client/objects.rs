@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
-use semaforo_protocol::wire::Limits;
-use semaforo_server::client::{
+use semaforo_client::{
     Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue, Session,
 };
+use semaforo_protocol::wire::Limits;
+
+use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
 use semaforo_server::server::access::Tokens;

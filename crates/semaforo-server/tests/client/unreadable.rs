@@ -2,10 +2,11 @@
 
 use std::thread;
 
+use semaforo_client::Error;
+
 use crate::client_support::script::Script;
 use crate::client_support::{LONG, block_on, poll_once};
 use crate::scripted::{connected, grant};
-use semaforo_server::client::Error;
 
 /// What the server says, without a word on which request it means, before it hangs up.
 const TOO_LARGE: &[u8] = b"{\"Status\":413,\"Payload\":{\"error\":\"too large\"}}\n";

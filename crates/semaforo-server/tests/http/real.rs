@@ -4,8 +4,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
-use crate::support::{LONG, Server, until};
 use semaforo_protocol::wire;
+
+use crate::support::{LONG, Server, until};
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::http::RESERVED;
 use semaforo_server::server::{self, Options};

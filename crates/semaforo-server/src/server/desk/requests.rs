@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use semaforo_protocol::limits::MAX_ID;
+use semaforo_protocol::wire::{Headers, Request, RequestError};
+
 use super::audit::Asker;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
@@ -15,8 +18,6 @@ use crate::server::http::{Submission, Ticket};
 use crate::server::limits::MAX_WAITS;
 use crate::server::quotas::Counted;
 use crate::server::translate::{Wanted, translate};
-use semaforo_protocol::limits::MAX_ID;
-use semaforo_protocol::wire::{Headers, Request, RequestError};
 
 /// Why a request was not performed.
 enum Unperformed {

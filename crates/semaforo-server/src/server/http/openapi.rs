@@ -1,12 +1,12 @@
 //! The OpenAPI document, made from the table of operations.
 
+use semaforo_protocol::limits::MAX_NAME;
 use serde_json::{Map, Value as Json, json};
 
 use super::operations::{
     ACK, HEADERS, Header, KINDS, Kind, LIST, Operation, SESSION, Session, UNBOUNDED, Value,
 };
 use crate::kernel;
-use semaforo_protocol::limits::MAX_NAME;
 
 /// Statuses that any operation may have.
 const STATUSES: &[u16] =

@@ -1,8 +1,9 @@
 //! All operations in one table: what there is to know about them without running one. The ranges
 //! and words of headers are those that requests are read by, over TCP, too.
 
-use crate::kernel::{MAX_FENCE, MAX_PARTIES};
 use semaforo_protocol::limits::{MAX_DELAY, MAX_ID, MAX_LIST, MAX_SEQ, MAX_TTL, MIN_TTL};
+
+use crate::kernel::{MAX_FENCE, MAX_PARTIES};
 
 /// A kind of object, as it stands in a path.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use semaforo_protocol::wire;
+
 use super::answer::{Answer, Date, JSON, PROMETHEUS, TEXT};
 use super::frame::frame;
 use super::operations::gives_payload;
@@ -13,7 +15,6 @@ use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service, limits};
 use crate::server::limits::STRANGER_OUTPUT;
-use semaforo_protocol::wire;
 
 /// HTTP over the connection layer; see the [module](super).
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use semaforo::CancelToken;
 
 use super::{Object, deleted, shown};
-use crate::client::call::Call;
-use crate::client::handle::Handle;
-use crate::client::lease::Lease;
-use crate::client::plan::{Mode, Plan, Undo};
-use crate::client::slot::{Granted, Pledge, Slot};
-use crate::client::{Error, Reply};
+use crate::call::Call;
+use crate::handle::Handle;
+use crate::lease::Lease;
+use crate::plan::{Mode, Plan, Undo};
+use crate::slot::{Granted, Pledge, Slot};
+use crate::{Error, Reply};
 
 /// A queue of messages by name, the smallest priority first, then the oldest.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
         Self { object: Object::new(handle, "queues", name) }
     }
 

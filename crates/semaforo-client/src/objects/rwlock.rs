@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::hold::Hold;
 use super::{Object, shown};
-use crate::client::Error;
-use crate::client::call::Call;
-use crate::client::handle::Handle;
-use crate::client::plan::{Plan, Undo};
+use crate::Error;
+use crate::call::Call;
+use crate::handle::Handle;
+use crate::plan::{Plan, Undo};
 
 /// A lock by name, for one writer or any number of readers. It exists by being used.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
         Self { object: Object::new(handle, "rwlocks", name) }
     }
 

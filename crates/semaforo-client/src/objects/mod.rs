@@ -60,7 +60,7 @@ impl Object {
 macro_rules! shown {
     () => {
         /// Its state, as JSON.
-        pub fn show(&self) -> $crate::client::Call<String> {
+        pub fn show(&self) -> $crate::Call<String> {
             self.object.show()
         }
     };
@@ -69,8 +69,8 @@ macro_rules! shown {
 /// What every kind has that is created.
 macro_rules! deleted {
     () => {
-        /// Deletes it. Requests that wait there end with [`NotFound`](crate::client::Error::NotFound).
-        pub fn delete(&self) -> $crate::client::Call<()> {
+        /// Deletes it. Requests that wait there end with [`NotFound`](crate::Error::NotFound).
+        pub fn delete(&self) -> $crate::Call<()> {
             self.object.call(self.object.safe("DELETE"))
         }
     };

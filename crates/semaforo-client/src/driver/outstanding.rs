@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::sessions::Session;
-use crate::client::moment::Moment;
-use crate::client::plan::{Mode, Own, Plan, Undo};
-use crate::client::slot::{Granted, Pledge};
-use crate::client::{Error, Reply};
+use crate::moment::Moment;
+use crate::plan::{Mode, Own, Plan, Undo};
+use crate::slot::{Granted, Pledge};
+use crate::{Error, Reply};
 
 /// Methods that are answered 410 also if the session lives, and what they are about does not.
 const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", "RETURN"];

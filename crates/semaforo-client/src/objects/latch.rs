@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Object, deleted, shown};
-use crate::client::call::Call;
-use crate::client::handle::Handle;
+use crate::call::Call;
+use crate::handle::Handle;
 
 /// A count by name, which goes down to zero and lets everyone through there.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Latch {
 }
 
 impl Latch {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
         Self { object: Object::new(handle, "latches", name) }
     }
 
@@ -21,7 +21,7 @@ impl Latch {
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
-    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it began with another count.
+    /// Ends with [`Conflict`](crate::Error::Conflict) if it began with another count.
     pub fn create(&self, count: u32) -> Call<bool> {
         self.object.create(self.object.safe("CREATE").header("count", count))
     }

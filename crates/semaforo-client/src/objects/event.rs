@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Object, deleted, shown};
-use crate::client::call::Call;
-use crate::client::handle::Handle;
+use crate::call::Call;
+use crate::handle::Handle;
 
 /// An event by name, which is set or not.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Event {
 }
 
 impl Event {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
         Self { object: Object::new(handle, "events", name) }
     }
 
@@ -21,7 +21,7 @@ impl Event {
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
-    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
+    /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create(&self) -> Call<bool> {
         self.object.create(self.object.safe("CREATE").header("reset", "manual"))
     }
@@ -31,7 +31,7 @@ impl Event {
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
-    /// Ends with [`Conflict`](crate::client::Error::Conflict) if it is there and of the other sort.
+    /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create_auto(&self) -> Call<bool> {
         self.object.create(self.object.safe("CREATE").header("reset", "auto"))
     }

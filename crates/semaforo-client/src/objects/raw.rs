@@ -4,10 +4,10 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::call::Call;
-use crate::client::handle::Handle;
-use crate::client::plan::{Mode, Plan, Undo};
-use crate::client::{Error, Reply};
+use crate::call::Call;
+use crate::handle::Handle;
+use crate::plan::{Mode, Plan, Undo};
+use crate::{Error, Reply};
 
 /// A request in the protocol's own words. [`send`](Self::send) makes it a request to be awaited or
 /// waited on.
@@ -26,7 +26,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, method: String, path: String) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, method: String, path: String) -> Self {
         let is_acquiring = method.eq_ignore_ascii_case("ACQUIRE");
         let mut plan = Plan::new(method, path, Mode::Once);
         if is_acquiring {
@@ -35,7 +35,7 @@ impl Raw {
         Self { handle: Arc::clone(handle), plan, timeout: None }
     }
 
-    /// Adds a header. A `token` is sent as that [of the client](crate::client::Connect::token) is:
+    /// Adds a header. A `token` is sent as that [of the client](crate::Connect::token) is:
     /// encrypted, or to this machine, unless it is said otherwise. `id`, `seq`, `acked` and,
     /// [in the client's session](Self::in_session), `session` are the client's own affair.
     pub fn header(mut self, name: impl Into<String>, value: impl ToString) -> Self {

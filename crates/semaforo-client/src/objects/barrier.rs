@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Object, shown};
-use crate::client::call::Call;
-use crate::client::handle::Handle;
+use crate::call::Call;
+use crate::handle::Handle;
 
 /// A barrier by name, where a number of parties wait for each other. It exists by being used.
 #[derive(Clone, Debug)]
@@ -23,14 +23,14 @@ pub struct Arrival {
 }
 
 impl Barrier {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str, parties: u32) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str, parties: u32) -> Self {
         Self { object: Object::new(handle, "barriers", name), parties }
     }
 
     /// Arrives, and waits for the others.
     ///
     /// If one of them times out, is cancelled or goes away, the barrier is broken: that one learns
-    /// its own reason, the others end with [`Conflict`](crate::client::Error::Conflict), and so do
+    /// its own reason, the others end with [`Conflict`](crate::Error::Conflict), and so do
     /// all who come, until it is [reset](Self::reset).
     pub fn arrive(&self) -> Call<Arrival> {
         let plan = self.object.safe("ARRIVE").header("parties", self.parties).waits();
@@ -43,7 +43,7 @@ impl Barrier {
     }
 
     /// Makes a broken barrier whole. Those who wait end with
-    /// [`Conflict`](crate::client::Error::Conflict).
+    /// [`Conflict`](crate::Error::Conflict).
     pub fn reset(&self) -> Call<()> {
         self.object.call(self.object.safe("RESET"))
     }

@@ -3,13 +3,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
-use crate::client::handle::giving_back;
-use crate::client::moment::Moment;
-use crate::client::plan::Mode;
-use crate::client::slot::{Granted, Pledge};
-use crate::client::{Error, Reply};
 use semaforo_protocol::wire::Answer;
+
+use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
+use crate::handle::giving_back;
+use crate::moment::Moment;
+use crate::plan::Mode;
+use crate::slot::{Granted, Pledge};
+use crate::{Error, Reply};
 
 impl Driver {
     /// Reads, and deals with what has been answered. False if the connection was given up.

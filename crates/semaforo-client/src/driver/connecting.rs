@@ -7,15 +7,16 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use semaforo_protocol::wire::Value;
+
 use super::link::Link;
 use super::{
     CONNECT_LIMIT, Driver, Errand, FIRST_RESOLVE_LIMIT, LINK, LONGEST_PAUSE, RESOLVE_LIMIT,
     Settings, State,
 };
-use crate::client::Error;
-use crate::client::error::Unencrypted;
-use crate::client::plan::Mode;
-use semaforo_protocol::wire::Value;
+use crate::Error;
+use crate::error::Unencrypted;
+use crate::plan::Mode;
 
 impl Settings {
     /// Whether a token may be sent there: encrypted, within this machine, or because it was allowed.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use semaforo::CancelToken;
 
-use crate::client::Error;
-use crate::client::call::Call;
-use crate::client::handle::Handle;
-use crate::client::lease::Lease;
-use crate::client::plan::{Mode, Plan};
-use crate::client::slot::{Granted, Pledge, Slot};
+use crate::Error;
+use crate::call::Call;
+use crate::handle::Handle;
+use crate::lease::Lease;
+use crate::plan::{Mode, Plan};
+use crate::slot::{Granted, Pledge, Slot};
 
 /// What every guard is: a hold of something on the server, released when it is dropped.
 ///

@@ -1,7 +1,8 @@
 //! What the server said.
 
-use super::Error;
 use semaforo_protocol::wire::Answer;
+
+use super::Error;
 
 /// What the server said.
 #[derive(Clone, Debug, PartialEq, Eq)]

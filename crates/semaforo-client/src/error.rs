@@ -55,7 +55,8 @@ impl StandardError for Unencrypted {}
 
 impl Error {
     /// Whether nothing was sent because the token would have travelled unencrypted.
-    pub(crate) fn is_unencrypted(&self) -> bool {
+    #[must_use]
+    pub fn is_unencrypted(&self) -> bool {
         let Self::CannotConnect(error) = self else { return false };
         error.get_ref().is_some_and(|inner| inner.is::<Unencrypted>())
     }

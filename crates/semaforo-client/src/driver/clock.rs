@@ -3,12 +3,13 @@
 use std::io;
 use std::time::Instant;
 
+use semaforo_protocol::wire::Value;
+
 use super::outstanding::Outstanding;
 use super::{Driver, Errand, GRACE, SILENCE, State};
-use crate::client::Error;
-use crate::client::moment::Moment;
-use crate::client::plan::Mode;
-use semaforo_protocol::wire::Value;
+use crate::Error;
+use crate::moment::Moment;
+use crate::plan::Mode;
 
 impl Driver {
     pub(super) fn look_at_the_clock(&mut self, now: Instant) {

@@ -20,6 +20,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
+use semaforo_protocol::wire::{Value, write_request};
 
 use self::connecting::unencrypted;
 use self::link::Link;
@@ -31,7 +32,6 @@ use super::handle::{Command, Shared};
 use super::moment::{Alarm, Moment};
 use super::plan::{Mode, Plan};
 use super::slot::{Granted, Pledge};
-use semaforo_protocol::wire::{Value, write_request};
 
 pub(super) const WAKE: Token = Token(0);
 const LINK: Token = Token(1);

@@ -14,7 +14,7 @@ use semaforo_protocol::limits::MAX_ANSWER;
 use semaforo_protocol::wire::{Limits, Scan, Scanner};
 
 /// What is read of an answer.
-pub(in crate::client) const LIMITS: Limits = Limits { size: MAX_ANSWER, depth: Limits::DEPTH };
+pub(crate) const LIMITS: Limits = Limits { size: MAX_ANSWER, depth: Limits::DEPTH };
 
 /// What is kept of a buffer that was large once.
 const KEPT: usize = 64 << 10;
@@ -23,18 +23,18 @@ const CHUNK: usize = 16 << 10;
 
 /// Where to connect to.
 #[derive(Clone, Debug)]
-pub(in crate::client) struct Target {
+pub(crate) struct Target {
     /// `host:port`.
-    pub(in crate::client) address: String,
-    pub(in crate::client) tls: Option<Arc<ClientConfig>>,
+    pub(crate) address: String,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Finds the addresses of a name, which may take long.
-    pub(in crate::client) resolve: Resolve,
+    pub(crate) resolve: Resolve,
 }
 
-pub(in crate::client) type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
+pub(crate) type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
 /// The addresses that the name stands for now, as the system knows them.
-pub(in crate::client) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     let addresses: Vec<_> = address.to_socket_addrs()?.collect();
     if addresses.is_empty() {
         let message = format!("{address:?} has no address");

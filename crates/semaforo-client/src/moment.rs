@@ -13,10 +13,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// All processes of the machine read the same. (Where there is no such clock, as far as we know it,
 /// it is one that stops.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
+pub struct Moment(u64);
 
 impl Moment {
-    pub(crate) fn now() -> Self {
+    /// What the clock shows now.
+    #[must_use]
+    pub fn now() -> Self {
         #[cfg(target_os = "linux")]
         let time = clock_gettime(ClockId::Boottime);
         #[cfg(not(target_os = "linux"))]
@@ -30,25 +32,26 @@ impl Moment {
     }
 
     /// What the clock shows: nanoseconds.
-    pub(crate) const fn shown(self) -> u64 {
+    #[must_use]
+    pub const fn shown(self) -> u64 {
         self.0
     }
 
-    pub(super) const fn at(shown: u64) -> Self {
+    pub(crate) const fn at(shown: u64) -> Self {
         Self(shown)
     }
 
-    pub(super) fn after(self, time: Duration) -> Self {
+    pub(crate) fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// How long it is from then until this one; nothing if it is not later.
-    pub(super) const fn since(self, earlier: Self) -> Duration {
+    pub(crate) const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// When it is, or was, if the machine does not sleep from now on.
-    pub(super) fn instant(self) -> Instant {
+    pub(crate) fn instant(self) -> Instant {
         // The other clock first: if time passes in between, the result is too early, never too
         // late.
         let (instant, now) = (Instant::now(), Self::now());
@@ -64,7 +67,7 @@ impl Moment {
 /// a poll stand still then.
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     timer: Option<std::os::fd::OwnedFd>,
     /// When it goes off.
     armed: Option<Moment>,
@@ -74,7 +77,7 @@ pub(super) struct Alarm {
 impl Alarm {
     /// One that is seen under this token. If the system has none there is none: then sleep is
     /// noticed later.
-    pub(super) fn new(registry: &mio::Registry, token: mio::Token) -> Self {
+    pub(crate) fn new(registry: &mio::Registry, token: mio::Token) -> Self {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         use std::os::fd::AsRawFd;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -88,7 +91,7 @@ impl Alarm {
 
     /// Goes off then at the latest. One that goes off earlier is left alone: what it is for mostly
     /// moves on.
-    pub(super) fn arm(&mut self, at: Moment, now: Moment) {
+    pub(crate) fn arm(&mut self, at: Moment, now: Moment) {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
         if self.armed.is_some_and(|armed| armed <= at && armed > now) {
             return;
@@ -109,30 +112,30 @@ impl Alarm {
 /// Elsewhere sleep is noticed later.
 #[derive(Debug)]
 #[cfg(not(target_os = "linux"))]
-pub(super) struct Alarm;
+pub(crate) struct Alarm;
 
 #[cfg(not(target_os = "linux"))]
 impl Alarm {
-    pub(super) fn new(_: &mio::Registry, _: mio::Token) -> Self {
+    pub(crate) fn new(_: &mio::Registry, _: mio::Token) -> Self {
         Self
     }
 
-    pub(super) fn arm(&mut self, _: Moment, _: Moment) {}
+    pub(crate) fn arm(&mut self, _: Moment, _: Moment) {}
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::cell::Cell;
 
     use super::*;
 
     thread_local! {
         /// For so long the machine has slept, as far as this thread knows.
-        pub(in crate::client) static SLEPT: Cell<u64> = const { Cell::new(0) };
+        pub(crate) static SLEPT: Cell<u64> = const { Cell::new(0) };
     }
 
     /// The machine sleeps, from the view of this thread: its [`Instant`]s stand still.
-    pub(in crate::client) fn sleep(time: Duration) {
+    pub(crate) fn sleep(time: Duration) {
         SLEPT.set(SLEPT.get() + time.as_nanos() as u64);
     }
 

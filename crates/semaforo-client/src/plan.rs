@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use semaforo_protocol::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
+
 use super::driver::LIMITS;
 use super::lease::Lease;
 use super::{Error, Reply};
-use semaforo_protocol::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
 
 /// What an answer may have besides what was in the request: that has to be read, too.
 const AROUND: usize = 1 << 10;

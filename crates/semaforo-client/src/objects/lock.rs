@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::hold::Hold;
 use super::{Object, shown};
-use crate::client::call::Call;
-use crate::client::handle::Handle;
-use crate::client::plan::Undo;
+use crate::call::Call;
+use crate::handle::Handle;
+use crate::plan::Undo;
 
 /// A lock by name, for one holder at a time. It exists by being used.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(in crate::client) fn new(handle: &Arc<Handle>, name: &str) -> Self {
+    pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
         Self { object: Object::new(handle, "locks", name) }
     }
 

@@ -88,8 +88,8 @@ impl fmt::Debug for Lease {
 mod tests {
     use std::time::Instant;
 
-    use super::super::moment::tests::sleep;
     use super::*;
+    use crate::moment::tests::sleep;
 
     #[test]
     fn it_counts_from_the_sending() {

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use semaforo::CancelToken;
 
-use crate::client::Error;
-use crate::client::lease::Lease;
-use crate::client::moment::Moment;
-use crate::client::slot::Granted;
+use crate::Error;
+use crate::lease::Lease;
+use crate::moment::Moment;
+use crate::slot::Granted;
 
 /// A session of a client, to which its holds and its unacknowledged messages belong.
 ///
@@ -16,7 +16,7 @@ use crate::client::slot::Granted;
 /// client uses.
 ///
 /// ```no_run
-/// # use semaforo_server::client::{Client, Error};
+/// # use semaforo_client::{Client, Error};
 /// # use std::time::{Duration, Instant};
 /// # fn example(client: &Client) -> Result<(), Error> {
 /// let guard = client.lock("press").acquire().wait()?;
@@ -33,7 +33,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub(in crate::client) fn new(granted: Granted) -> Result<Self, Error> {
+    pub(crate) fn new(granted: Granted) -> Result<Self, Error> {
         let lease = granted.lease.filter(|lease| lease.id().is_some());
         let lease = lease.ok_or_else(|| Error::Nonsense("a session without a name".to_owned()))?;
         Ok(Self { lease })

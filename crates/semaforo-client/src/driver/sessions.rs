@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use semaforo_protocol::limits::MAX_OUTSTANDING;
 
-use crate::client::lease::Lease;
-use crate::client::moment::Moment;
+use crate::lease::Lease;
+use crate::moment::Moment;
 
 /// A session.
 #[derive(Debug)]

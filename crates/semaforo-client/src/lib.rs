@@ -5,7 +5,7 @@
 //! if it is dropped.
 //!
 //! ```no_run
-//! use semaforo_server::client::{Client, Error};
+//! use semaforo_client::{Client, Error};
 //! use std::time::Duration;
 //!
 //! # async fn from_a_task() -> Result<(), Error> {
@@ -38,7 +38,7 @@ mod driver;
 mod error;
 mod handle;
 mod lease;
-pub(crate) mod moment;
+mod moment;
 mod objects;
 mod plan;
 mod reply;
@@ -51,6 +51,7 @@ use semaforo::CancelToken;
 pub use self::call::Call;
 pub use self::connect::{Connect, Connecting};
 pub use self::error::Error;
+pub use self::moment::Moment;
 pub use self::objects::barrier::{Arrival, Barrier};
 pub use self::objects::event::Event;
 pub use self::objects::hold::Hold;
