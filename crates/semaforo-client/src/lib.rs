@@ -47,6 +47,7 @@ mod slot;
 use std::sync::Arc;
 
 use semaforo::CancelToken;
+use semaforo_protocol::table::Method;
 
 pub use self::call::Call;
 pub use self::connect::{Connect, Connecting};
@@ -133,19 +134,19 @@ impl Client {
 
     /// Whether the server answers.
     pub fn ping(&self) -> Call<()> {
-        Call::new(&self.handle, Plan::new("PING", "", Mode::Free), |_, _| Ok(()))
+        Call::new(&self.handle, Plan::new(Method::Ping, "", Mode::Free), |_, _| Ok(()))
     }
 
     /// The whole request, as JSON, as it arrived at the server.
     pub fn echo(&self, payload: impl Into<String>) -> Call<String> {
-        let plan = Plan::new("ECHO", "", Mode::Free).payload(payload);
+        let plan = Plan::new(Method::Echo, "", Mode::Free).payload(payload);
         Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
     }
 
     /// What there is, as a JSON array: `path` is `/`, or `/` and a kind (`/locks`), and all names
     /// begin with the prefix.
     pub fn list(&self, path: &str, prefix: &str) -> Call<String> {
-        let mut plan = Plan::new("LIST", path, Mode::Free);
+        let mut plan = Plan::new(Method::List, path, Mode::Free);
         if !prefix.is_empty() {
             plan = plan.header("prefix", prefix);
         }
@@ -154,13 +155,13 @@ impl Client {
 
     /// The state of an object (`/locks/deploy`), or of the server (`/`), as JSON.
     pub fn show(&self, path: &str) -> Call<String> {
-        let plan = Plan::new("SHOW", path, Mode::Free);
+        let plan = Plan::new(Method::Show, path, Mode::Free);
         Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
     }
 
     /// The session that the client uses now; it is opened if need be, and renewed in any case.
     pub fn session(&self) -> Call<Session> {
-        let plan = Plan::new("KEEPALIVE", "/sessions", Mode::Safe);
+        let plan = Plan::new(Method::KeepAlive, "/sessions", Mode::Safe);
         Call::new(&self.handle, plan, |_, granted| Session::new(granted))
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use semaforo_protocol::table::{Method, Row, find};
 use semaforo_protocol::wire::{FrameError, Limits, Request, Scan, Scanner, Value, write_request};
 
 use super::driver::LIMITS;
@@ -18,6 +19,8 @@ const AROUND: usize = 1 << 10;
 pub(super) struct Plan {
     pub(super) method: Cow<'static, str>,
     pub(super) path: String,
+    /// What the table of methods says of it, if it has such a method.
+    pub(super) row: Option<&'static Row>,
     pub(super) headers: Vec<(Cow<'static, str>, String)>,
     pub(super) payload: Option<String>,
     pub(super) mode: Mode,
@@ -62,14 +65,14 @@ impl Undo {
         Some(match self {
             Self::Nothing => return None,
             Self::Release => {
-                Plan::new("RELEASE", path, mode).header("fence", reply.header("fence")?)
+                Plan::new(Method::Release, path, mode).header("fence", reply.header("fence")?)
             }
             Self::Add(permits) => {
                 // To add twice is not the same as once: with a number, or not again.
                 let mode = if mode == Mode::Again { Mode::Safe } else { Mode::Once };
-                Plan::new("RELEASE", path, mode).header("permits", permits)
+                Plan::new(Method::Release, path, mode).header("permits", permits)
             }
-            Self::Return => Plan::new("RETURN", path, mode)
+            Self::Return => Plan::new(Method::Return, path, mode)
                 .settles(reply.header("message")?, reply.header("deliveries")?),
         })
     }
@@ -101,14 +104,23 @@ impl<'a> Own<'a> {
 }
 
 impl Plan {
-    pub(super) fn new(
+    pub(super) fn new(method: Method, path: impl Into<String>, mode: Mode) -> Self {
+        let plan = Self::raw(method.name(), path, mode);
+        let waits = plan.row.is_some_and(Row::waits);
+        Self { waits, ..plan }
+    }
+
+    /// Of a method that the caller names. Whether it may wait is for the caller to say, too.
+    pub(super) fn raw(
         method: impl Into<Cow<'static, str>>,
         path: impl Into<String>,
         mode: Mode,
     ) -> Self {
+        let (method, path) = (method.into(), path.into());
         Self {
-            method: method.into(),
-            path: path.into(),
+            row: find(&path, &method),
+            method,
+            path,
             headers: Vec::new(),
             payload: None,
             mode,
@@ -126,6 +138,10 @@ impl Plan {
     ) -> Self {
         self.headers.push((name.into(), value.to_string()));
         self
+    }
+
+    pub(super) fn is(&self, method: Method) -> bool {
+        self.row.is_some_and(|row| row.method == method)
     }
 
     /// The value of a header, if it has one of its own.
@@ -199,7 +215,7 @@ impl Plan {
         let mut frame = Vec::new();
         self.write(&mut frame, widest);
         let mut limits = Limits { size: LIMITS.size - AROUND, ..LIMITS };
-        if self.method.get(..4).is_some_and(|method| method.eq_ignore_ascii_case("ECHO")) {
+        if self.is(Method::Echo) {
             // The answer is one level deeper, and has to be read, too.
             limits.depth -= 1;
         }
@@ -250,7 +266,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let plan = Plan::new("X", "/y", Mode::Once).header("session", "secret");
+        let plan = Plan::raw("X", "/y", Mode::Once).header("session", "secret");
         let shown = format!("{:?}", plan.payload("\"secret\""));
         assert!(shown.contains("session") && !shown.contains("secret"), "{shown}");
     }
@@ -263,7 +279,7 @@ mod tests {
     }
 
     fn put(payload: &str) -> Plan {
-        Plan::new("PUT", "/queues/x", Mode::Safe).payload(payload).waits()
+        Plan::new(Method::Put, "/queues/x", Mode::Safe).payload(payload)
     }
 
     fn nested(levels: usize) -> String {
@@ -275,11 +291,11 @@ mod tests {
         for payload in ["1", " [1, {}] \r\n", "null", "\"}\"", &nested(63)] {
             assert!(put(payload).check().is_ok(), "{payload}");
         }
-        let odd = Plan::new("\0\"", "/locks/\n\"}", Mode::Once).header("\u{7}\"", "\\\"");
+        let odd = Plan::raw("\0\"", "/locks/\n\"}", Mode::Once).header("\u{7}\"", "\\\"");
         assert!(odd.check().is_ok());
         let at_most = LIMITS.size - AROUND - 400;
         assert!(put(&format!("\"{}\"", "x".repeat(at_most))).check().is_ok());
-        assert!(Plan::new("ECHO", "", Mode::Free).payload(nested(62)).check().is_ok());
+        assert!(Plan::new(Method::Echo, "", Mode::Free).payload(nested(62)).check().is_ok());
     }
 
     #[test]
@@ -311,13 +327,13 @@ mod tests {
     fn sizes_and_depths() {
         assert_eq!(refusal(&put(&nested(64))).0, 413);
         assert_eq!(refusal(&put(&format!("\"{}\"", "x".repeat(LIMITS.size - AROUND)))).0, 413);
-        assert_eq!(refusal(&Plan::new("echo-x", "", Mode::Free).payload(nested(63))).0, 413);
-        assert_eq!(refusal(&Plan::new("SHOW", "x".repeat(LIMITS.size), Mode::Free)).0, 413);
+        assert_eq!(refusal(&Plan::raw("echo-x", "", Mode::Free).payload(nested(63))).0, 413);
+        assert_eq!(refusal(&Plan::new(Method::Show, "x".repeat(LIMITS.size), Mode::Free)).0, 413);
     }
 
     #[test]
     fn headers_twice_or_without_end() {
-        let raw = || Plan::new("X", "", Mode::Once);
+        let raw = || Plan::raw("X", "", Mode::Once);
         assert_eq!(refusal(&raw().header("ID", 1)).0, 400);
         assert_eq!(refusal(&raw().header("a", 1).header("A", 2)).0, 400);
         assert!(raw().header("session", "s").check().is_ok());

@@ -20,6 +20,12 @@ pub const MAX_LIST: usize = 100_000;
 pub const DEFAULT_LIST: usize = 1000;
 /// Numbers of requests stay below this, so that every JSON reader can represent them.
 pub const MAX_SEQ: u64 = 1 << 53;
+/// Fences stay below this, for the same reason.
+pub const MAX_FENCE: u64 = 1 << 53;
+/// The most permits of a semaphore.
+pub const MAX_PERMITS: u32 = (1 << 30) - 1;
+/// The most parties that a barrier can have.
+pub const MAX_PARTIES: u32 = 1 << 20;
 /// Numbered requests of a session may be so far above the last one whose answer is acknowledged: the
 /// server keeps the answers in between.
 pub const MAX_OUTSTANDING: u64 = 1024;

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use semaforo_protocol::table::Method;
 use semaforo_protocol::wire::Value;
 
 use super::outstanding::Outstanding;
@@ -59,7 +60,7 @@ impl Driver {
                 self.disconnect(io::ErrorKind::TimedOut.into(), now);
             }
             Some((limit, false)) if limit <= now => {
-                self.errand(Errand::Ping, "PING", "", [], now);
+                self.errand(Errand::Ping, Method::Ping, "", [], now);
             }
             _ => {}
         }
@@ -194,7 +195,7 @@ impl Driver {
             session.keep_alive_sent = Some(Moment::now());
             let acked = session.news().map(|acked| ("acked", Value::Number(acked)));
             let headers = std::iter::once(("session", Value::Text(&id))).chain(acked);
-            self.errand(Errand::KeepAlive(place), "KEEPALIVE", "/sessions", headers, now);
+            self.errand(Errand::KeepAlive(place), Method::KeepAlive, "/sessions", headers, now);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use semaforo_protocol::table::Method;
 use semaforo_protocol::wire::Value;
 
 use super::link::Link;
@@ -37,9 +38,9 @@ impl Driver {
         match self.settings.token.clone() {
             Some(token) => {
                 let headers = [("token", Value::Text(&token))];
-                self.errand(Errand::Greeting, "AUTH", "", headers, now);
+                self.errand(Errand::Greeting, Method::Auth, "", headers, now);
             }
-            None => self.errand(Errand::Greeting, "PING", "", [], now),
+            None => self.errand(Errand::Greeting, Method::Ping, "", [], now),
         }
     }
 

@@ -20,6 +20,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
+use semaforo_protocol::table::Method;
 use semaforo_protocol::wire::{Value, write_request};
 
 use self::connecting::unencrypted;
@@ -299,10 +300,10 @@ impl Driver {
         let id = session.and_then(|session| session.id().map(str::to_owned));
         if let (Some(id), Some(seq)) = (id, seq) {
             let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
-            self.errand(Errand::Cancel, "CANCEL", "", headers, now);
+            self.errand(Errand::Cancel, Method::Cancel, "", headers, now);
         } else {
             let headers = [("request", Value::Number(number))];
-            self.errand(Errand::Cancel, "CANCEL", "", headers, now);
+            self.errand(Errand::Cancel, Method::Cancel, "", headers, now);
         }
     }
 
@@ -332,7 +333,7 @@ impl Driver {
     fn errand<'a>(
         &mut self,
         errand: Errand,
-        method: &str,
+        method: Method,
         path: &str,
         headers: impl IntoIterator<Item = (&'a str, Value<'a>)>,
         now: Instant,
@@ -344,7 +345,7 @@ impl Driver {
         for header in headers {
             all.push(header);
         }
-        write_request(&mut link.output, method, path, all, None);
+        write_request(&mut link.output, method.name(), path, all, None);
         let sent = Sent { errand, sent: now, moment: Moment::now() };
         self.errands.insert(self.turn, sent);
     }
@@ -363,7 +364,7 @@ impl Driver {
             {
                 self.unsent.remove(&number);
                 self.on_trial = Some(number);
-                self.errand(Errand::Trial, "PING", "", [], now);
+                self.errand(Errand::Trial, Method::Ping, "", [], now);
             }
             return;
         }
@@ -372,7 +373,7 @@ impl Driver {
             if let Some(id) = session.id() {
                 self.errand(
                     Errand::Close,
-                    "CLOSE",
+                    Method::Close,
                     "/sessions",
                     [("session", Value::Text(id))],
                     now,
@@ -392,7 +393,7 @@ impl Driver {
             }
             repeated += usize::from(was_sent);
             if was_sent && repeated.is_multiple_of(REPEATED) {
-                self.errand(Errand::Ping, "PING", "", [], now);
+                self.errand(Errand::Ping, Method::Ping, "", [], now);
             }
             false
         });
@@ -453,7 +454,7 @@ impl Driver {
         let label = self.settings.label.clone();
         let label = label.as_deref().map(|label| ("label", Value::Text(label)));
         let headers = std::iter::once(("ttl", Value::Number(ttl))).chain(label);
-        self.errand(Errand::Open(place), "OPEN", "/sessions", headers, now);
+        self.errand(Errand::Open(place), Method::Open, "/sessions", headers, now);
     }
 
     fn flush(&mut self, now: Instant) {
@@ -501,7 +502,7 @@ impl Driver {
                 session.lease.lose();
                 if let Some(id) = session.id() {
                     let headers = [("session", Value::Text(id))];
-                    self.errand(Errand::Close, "CLOSE", "/sessions", headers, now);
+                    self.errand(Errand::Close, Method::Close, "/sessions", headers, now);
                 }
             }
         }

@@ -3,37 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use semaforo_protocol::table::Method;
+
 use super::sessions::Session;
 use crate::moment::Moment;
 use crate::plan::{Mode, Own, Plan, Undo};
 use crate::slot::{Granted, Pledge};
 use crate::{Error, Reply};
-
-/// Methods that are answered 410 also if the session lives, and what they are about does not.
-const OF_HOLDS: [&str; 6] = ["RELEASE", "CHECK", "DOWNGRADE", "UPGRADE", "ACK", "RETURN"];
-
-/// Methods that cannot be answered 200 or 204 without having got to the session, which renews it. Others can: the
-/// server answers `ECHO` by itself, and many requests it refuses before it looks at their session.
-const RENEWING: [&str; 18] = [
-    "KEEPALIVE",
-    "ACQUIRE",
-    "RELEASE",
-    "RESIZE",
-    "DOWNGRADE",
-    "UPGRADE",
-    "PUT",
-    "TRANSFER",
-    "TAKE",
-    "ACK",
-    "RETURN",
-    "WAIT",
-    "SET",
-    "RESET",
-    "DOWN",
-    "ARRIVE",
-    "CREATE",
-    "DELETE",
-];
 
 /// A request that is on its way.
 #[derive(Debug)]
@@ -114,7 +90,7 @@ impl Outstanding {
         }
         if self.is_to_be_cancelled() {
             own.timeout = None;
-            Plan::new("CANCEL", "", Mode::Safe).write(output, own);
+            Plan::new(Method::Cancel, "", Mode::Safe).write(output, own);
         } else {
             self.plan.write(output, own);
         }
@@ -136,10 +112,9 @@ impl Outstanding {
 
     /// Whether 410 can mean that a hold is gone; otherwise only the session can be.
     pub(super) fn is_about_a_hold(&self) -> bool {
-        let method = &*self.plan.method;
         self.plan.lease.is_some()
             || matches!(self.plan.mode, Mode::Once | Mode::Free)
-            || OF_HOLDS.iter().any(|other| method.eq_ignore_ascii_case(other))
+            || self.plan.row.is_some_and(|row| row.names_a_hold)
     }
 
     /// Whether 204 is no outcome: its time is not over, and nobody has withdrawn it.
@@ -157,9 +132,7 @@ impl Outstanding {
 
     /// Whether an answer of this status means that the server has renewed the session.
     pub(super) fn has_renewed(&self, status: u16) -> bool {
-        let method = &*self.plan.method;
-        matches!(status, 200 | 204)
-            && RENEWING.iter().any(|other| method.eq_ignore_ascii_case(other))
+        matches!(status, 200 | 204) && self.plan.row.is_some_and(|row| row.renews)
     }
 
     /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it may be done, or

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::{Object, shown};
 use crate::call::Call;
 use crate::handle::Handle;
@@ -24,7 +27,7 @@ pub struct Arrival {
 
 impl Barrier {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str, parties: u32) -> Self {
-        Self { object: Object::new(handle, "barriers", name), parties }
+        Self { object: Object::new(handle, Kind::Barrier, name), parties }
     }
 
     /// Arrives, and waits for the others.
@@ -33,7 +36,7 @@ impl Barrier {
     /// its own reason, the others end with [`Conflict`](crate::Error::Conflict), and so do
     /// all who come, until it is [reset](Self::reset).
     pub fn arrive(&self) -> Call<Arrival> {
-        let plan = self.object.safe("ARRIVE").header("parties", self.parties).waits();
+        let plan = self.object.safe(Method::Arrive).header("parties", self.parties);
         Call::new(&self.object.handle, plan, |_, granted| {
             let reply = granted.reply;
             // One that comes after its generation is over learns only that.
@@ -45,7 +48,7 @@ impl Barrier {
     /// Makes a broken barrier whole. Those who wait end with
     /// [`Conflict`](crate::Error::Conflict).
     pub fn reset(&self) -> Call<()> {
-        self.object.call(self.object.safe("RESET"))
+        self.object.call(self.object.safe(Method::Reset))
     }
 
     shown!();

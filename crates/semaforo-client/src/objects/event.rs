@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::{Object, deleted, shown};
 use crate::call::Call;
 use crate::handle::Handle;
@@ -14,7 +17,7 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
-        Self { object: Object::new(handle, "events", name) }
+        Self { object: Object::new(handle, Kind::Event, name) }
     }
 
     /// Makes it, unless it is there already: while it is set, everyone passes.
@@ -23,7 +26,7 @@ impl Event {
     ///
     /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create(&self) -> Call<bool> {
-        self.object.create(self.object.safe("CREATE").header("reset", "manual"))
+        self.object.create(self.object.safe(Method::Create).header("reset", "manual"))
     }
 
     /// Makes it, unless it is there already: each set lets one through, the first that waits or the
@@ -33,17 +36,17 @@ impl Event {
     ///
     /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create_auto(&self) -> Call<bool> {
-        self.object.create(self.object.safe("CREATE").header("reset", "auto"))
+        self.object.create(self.object.safe(Method::Create).header("reset", "auto"))
     }
 
     /// Sets it.
     pub fn set(&self) -> Call<()> {
-        self.object.call(self.object.safe("SET"))
+        self.object.call(self.object.safe(Method::Set))
     }
 
     /// Makes it unset.
     pub fn reset(&self) -> Call<()> {
-        self.object.call(self.object.safe("RESET"))
+        self.object.call(self.object.safe(Method::Reset))
     }
 
     /// Waits until it is set, or one is let through.
@@ -52,7 +55,7 @@ impl Event {
     /// moment in which it is let through, that set is used up: unlike a hold it cannot be given back
     /// (setting it again could let two through). Where that matters, use a semaphore or a queue.
     pub fn wait(&self) -> Call<()> {
-        self.object.call(self.object.safe("WAIT").waits())
+        self.object.call(self.object.safe(Method::Wait))
     }
 
     shown!();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use semaforo::CancelToken;
+use semaforo_protocol::table::Method;
 
 use crate::Error;
 use crate::call::Call;
@@ -58,7 +59,7 @@ impl Hold {
     ///
     /// Ends with [`Gone`](Error::Gone) if it does not.
     pub fn check(&self) -> Call<()> {
-        let plan = Plan::new("CHECK", &*self.path, Mode::Free).header("fence", self.fence);
+        let plan = Plan::new(Method::Check, &*self.path, Mode::Free).header("fence", self.fence);
         Call::new(&self.handle, plan, |_, _| Ok(()))
     }
 
@@ -72,12 +73,12 @@ impl Hold {
 
     fn send_release(&mut self, pledge: Pledge) {
         self.is_released = true;
-        let plan = Plan::new("RELEASE", &*self.path, Mode::Again).header("fence", self.fence);
+        let plan = Plan::new(Method::Release, &*self.path, Mode::Again).header("fence", self.fence);
         self.handle.ask(plan.lease(&self.lease), pledge, None);
     }
 
     /// Something that is done once with this hold.
-    pub(super) fn plan(&self, method: &'static str) -> Plan {
+    pub(super) fn plan(&self, method: Method) -> Plan {
         let plan = Plan::new(method, &*self.path, Mode::Safe).header("fence", self.fence);
         plan.lease(&self.lease)
     }

@@ -3,6 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::hold::Hold;
 use super::{Object, shown};
 use crate::call::Call;
@@ -17,12 +20,12 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
-        Self { object: Object::new(handle, "locks", name) }
+        Self { object: Object::new(handle, Kind::Lock, name) }
     }
 
     /// Asks for the lock. It is not re-entrant, not even for the same client.
     pub fn acquire(&self) -> Call<LockGuard> {
-        let plan = self.object.safe("ACQUIRE").waits().undo(Undo::Release);
+        let plan = self.object.safe(Method::Acquire).undo(Undo::Release);
         Call::new(&self.object.handle, plan, |handle, granted| {
             Hold::new(handle, granted).map(LockGuard)
         })

@@ -13,6 +13,9 @@ pub(super) mod session;
 
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::call::Call;
 use super::handle::Handle;
 use super::plan::{Mode, Plan};
@@ -25,17 +28,17 @@ pub(super) struct Object {
 }
 
 impl Object {
-    pub(super) fn new(handle: &Arc<Handle>, kind: &str, name: &str) -> Self {
-        Self { handle: Arc::clone(handle), path: format!("/{kind}/{name}") }
+    pub(super) fn new(handle: &Arc<Handle>, kind: Kind, name: &str) -> Self {
+        Self { handle: Arc::clone(handle), path: format!("/{}/{name}", kind.plural()) }
     }
 
     /// Something that is done once, however often it has to be asked.
-    pub(super) fn safe(&self, method: &'static str) -> Plan {
+    pub(super) fn safe(&self, method: Method) -> Plan {
         Plan::new(method, &*self.path, Mode::Safe)
     }
 
     /// Something that can be asked as often as one likes.
-    pub(super) fn free(&self, method: &'static str) -> Plan {
+    pub(super) fn free(&self, method: Method) -> Plan {
         Plan::new(method, &*self.path, Mode::Free)
     }
 
@@ -50,7 +53,7 @@ impl Object {
     }
 
     pub(super) fn show(&self) -> Call<String> {
-        Call::new(&self.handle, self.free("SHOW"), |_, granted| {
+        Call::new(&self.handle, self.free(Method::Show), |_, granted| {
             Ok(granted.reply.payload.unwrap_or_default())
         })
     }
@@ -71,7 +74,7 @@ macro_rules! deleted {
     () => {
         /// Deletes it. Requests that wait there end with [`NotFound`](crate::Error::NotFound).
         pub fn delete(&self) -> $crate::Call<()> {
-            self.object.call(self.object.safe("DELETE"))
+            self.object.call(self.object.safe(Method::Delete))
         }
     };
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use semaforo::CancelToken;
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
 
 use super::{Object, deleted, shown};
 use crate::call::Call;
@@ -23,7 +25,7 @@ pub struct Queue {
 
 impl Queue {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
-        Self { object: Object::new(handle, "queues", name) }
+        Self { object: Object::new(handle, Kind::Queue, name) }
     }
 
     /// Makes it, for at most so many messages (0: as many as the server takes), unless it is there
@@ -33,20 +35,20 @@ impl Queue {
     ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with another capacity.
     pub fn create(&self, capacity: u64) -> Call<bool> {
-        self.object.create(self.object.safe("CREATE").header("capacity", capacity))
+        self.object.create(self.object.safe(Method::Create).header("capacity", capacity))
     }
 
     /// Puts a message, which has to be JSON, into the queue, waiting for space if need be. Yields
     /// the message's number.
     pub fn put(&self, json: impl Into<String>) -> Put<u64> {
-        let plan = self.object.safe("PUT").payload(json).waits();
+        let plan = self.object.safe(Method::Put).payload(json);
         Put { handle: Arc::clone(&self.object.handle), plan, make: |reply| reply.number("message") }
     }
 
     /// Puts a message into the queue, and waits until somebody has taken it. Withdrawn before, it is
     /// not in the queue any more.
     pub fn transfer(&self, json: impl Into<String>) -> Put<()> {
-        let plan = self.object.safe("TRANSFER").payload(json).waits();
+        let plan = self.object.safe(Method::Transfer).payload(json);
         Put { handle: Arc::clone(&self.object.handle), plan, make: |_| Ok(()) }
     }
 
@@ -55,7 +57,7 @@ impl Queue {
     pub fn take(&self) -> Call<Message> {
         Call::new(&self.object.handle, self.taking(), |handle, granted| {
             let mut delivery = Delivery::new(handle, granted)?;
-            delivery.end("ACK", Pledge::none(), None);
+            delivery.end(Method::Ack, Pledge::none(), None);
             Ok(std::mem::take(&mut delivery.message))
         })
     }
@@ -67,7 +69,7 @@ impl Queue {
     }
 
     fn taking(&self) -> Plan {
-        self.object.safe("TAKE").header("ack", "manual").waits().undo(Undo::Return)
+        self.object.safe(Method::Take).header("ack", "manual").undo(Undo::Return)
     }
 
     shown!();
@@ -179,17 +181,17 @@ impl Delivery {
     /// Ends with [`SessionLost`](Error::SessionLost) or [`Gone`](Error::Gone) if it was too late, and
     /// the message has returned.
     pub fn ack(mut self) -> Call<()> {
-        self.end_and_call("ACK", None)
+        self.end_and_call(Method::Ack, None)
     }
 
     /// Gives the message back, to its place in the queue. That happens also if the request is dropped.
     pub fn give_back(mut self) -> Call<()> {
-        self.end_and_call("RETURN", None)
+        self.end_and_call(Method::Return, None)
     }
 
     /// Gives the message back; it takes its place only after this time.
     pub fn give_back_after(mut self, delay: Duration) -> Call<()> {
-        self.end_and_call("RETURN", Some(delay))
+        self.end_and_call(Method::Return, Some(delay))
     }
 
     /// Whether the session has ended, and the message has returned.
@@ -204,13 +206,13 @@ impl Delivery {
         self.lease.lost()
     }
 
-    fn end_and_call(&mut self, method: &'static str, delay: Option<Duration>) -> Call<()> {
+    fn end_and_call(&mut self, method: Method, delay: Option<Duration>) -> Call<()> {
         let slot = Arc::new(Slot::default());
         self.end(method, Pledge::new(Arc::clone(&slot)), delay);
         Call::begun(&self.handle, slot, |_, _| Ok(()))
     }
 
-    fn end(&mut self, method: &'static str, pledge: Pledge, delay: Option<Duration>) {
+    fn end(&mut self, method: Method, pledge: Pledge, delay: Option<Duration>) {
         self.is_ended = true;
         let mut plan = Plan::new(method, &*self.path, Mode::Again);
         plan = plan.settles(self.message.number, self.message.deliveries).lease(&self.lease);
@@ -232,7 +234,7 @@ impl Deref for Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if !self.is_ended {
-            self.end("RETURN", Pledge::none(), None);
+            self.end(Method::Return, Pledge::none(), None);
         }
     }
 }

@@ -4,6 +4,8 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semaforo_protocol::table::Method;
+
 use crate::call::Call;
 use crate::handle::Handle;
 use crate::plan::{Mode, Plan, Undo};
@@ -27,9 +29,8 @@ pub struct Raw {
 
 impl Raw {
     pub(crate) fn new(handle: &Arc<Handle>, method: String, path: String) -> Self {
-        let is_acquiring = method.eq_ignore_ascii_case("ACQUIRE");
-        let mut plan = Plan::new(method, path, Mode::Once);
-        if is_acquiring {
+        let mut plan = Plan::raw(method, path, Mode::Once);
+        if plan.is(Method::Acquire) {
             plan.undo = Undo::Release;
         }
         Self { handle: Arc::clone(handle), plan, timeout: None }

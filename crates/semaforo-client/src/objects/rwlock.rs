@@ -3,6 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::hold::Hold;
 use super::{Object, shown};
 use crate::Error;
@@ -18,11 +21,11 @@ pub struct ReadWriteLock {
 
 impl ReadWriteLock {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
-        Self { object: Object::new(handle, "rwlocks", name) }
+        Self { object: Object::new(handle, Kind::ReadWriteLock, name) }
     }
 
     fn acquire(&self, mode: &str) -> Plan {
-        self.object.safe("ACQUIRE").header("mode", mode).waits().undo(Undo::Release)
+        self.object.safe(Method::Acquire).header("mode", mode).undo(Undo::Release)
     }
 
     /// Asks to read. A writer that waits comes first.
@@ -60,7 +63,7 @@ impl ReadGuard {
     /// hold is released.
     pub fn upgrade(self) -> Call<Result<WriteGuard, Self>> {
         let handle = Arc::clone(self.0.handle());
-        let plan = self.0.plan("UPGRADE").undo(Undo::Release);
+        let plan = self.0.plan(Method::Upgrade).undo(Undo::Release);
         let mut hold = self.0;
         Call::with_any_status(&handle, plan, move |_, granted| match granted.reply.status {
             200 => {
@@ -84,7 +87,7 @@ impl WriteGuard {
     /// is released.
     pub fn downgrade(self) -> Call<ReadGuard> {
         let handle = Arc::clone(self.0.handle());
-        let plan = self.0.plan("DOWNGRADE");
+        let plan = self.0.plan(Method::Downgrade);
         Call::new(&handle, plan, move |_, _| Ok(ReadGuard(self.0)))
     }
 

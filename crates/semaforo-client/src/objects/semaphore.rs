@@ -3,6 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use semaforo_protocol::Kind;
+use semaforo_protocol::table::Method;
+
 use super::hold::Hold;
 use super::{Object, deleted, shown};
 use crate::Error;
@@ -18,7 +21,7 @@ pub struct Semaphore {
 
 impl Semaphore {
     pub(crate) fn new(handle: &Arc<Handle>, name: &str) -> Self {
-        Self { object: Object::new(handle, "semaphores", name) }
+        Self { object: Object::new(handle, Kind::Semaphore, name) }
     }
 
     /// Makes it, with so many permits, unless it is there already.
@@ -27,7 +30,7 @@ impl Semaphore {
     ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with another number, or open.
     pub fn create(&self, permits: u32) -> Call<bool> {
-        self.object.create(self.object.safe("CREATE").header("permits", permits))
+        self.object.create(self.object.safe(Method::Create).header("permits", permits))
     }
 
     /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for good
@@ -39,7 +42,7 @@ impl Semaphore {
     /// Ends with [`Conflict`](Error::Conflict) if it is there with other numbers, or not open.
     #[doc(alias = "sem_open")]
     pub fn create_open(&self, initial: u32, maximum: u32) -> Call<bool> {
-        let plan = self.object.safe("CREATE").header("permits", maximum);
+        let plan = self.object.safe(Method::Create).header("permits", maximum);
         self.object.create(plan.header("initial", initial).header("open", true))
     }
 
@@ -74,8 +77,8 @@ impl Semaphore {
     }
 
     fn acquiring(&self, permits: u32) -> Plan {
-        let plan = self.object.safe("ACQUIRE").header("permits", permits);
-        plan.waits().undo(Undo::Release)
+        let plan = self.object.safe(Method::Acquire).header("permits", permits);
+        plan.undo(Undo::Release)
     }
 
     /// Adds so many permits to an open one, whoever has taken any.
@@ -84,14 +87,14 @@ impl Semaphore {
     /// [`Gone`](Error::Gone) if it is not open: who does not hold anything has nothing to give back.
     #[doc(alias = "sem_post")]
     pub fn add(&self, permits: u32) -> Call<()> {
-        self.object.call(self.object.safe("RELEASE").header("permits", permits))
+        self.object.call(self.object.safe(Method::Release).header("permits", permits))
     }
 
     /// Lets it have so many permits from now on. Those that are held beyond that are kept back when
     /// they are released; who waits for more than there can be is refused when its turn comes. Of an
     /// open one it is the maximum.
     pub fn resize(&self, permits: u32) -> Call<()> {
-        self.object.call(self.object.safe("RESIZE").header("permits", permits))
+        self.object.call(self.object.safe(Method::Resize).header("permits", permits))
     }
 
     shown!();

@@ -8,16 +8,13 @@ use super::decide::{error, senseless};
 use super::event::Event;
 use super::state::{Barrier, Body, Object};
 use super::waits::Ask;
-use super::{Asker, Kernel, Kind, Output, Reply, SMALL};
+use super::{Asker, Kernel, Kind, MAX_PARTIES, Output, Reply, SMALL};
 
 /// The line of parties whose answer is not kept: if there are very many they are told by and by.
 const PLAIN: usize = 0;
 /// The line of parties whose answer is kept, in the batch of the event that the barrier has tripped: after a crash all
 /// of them have it, or none.
 const NUMBERED: usize = 1;
-
-/// The most parties that a barrier can have.
-pub const MAX_PARTIES: u32 = 1 << 20;
 
 /// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are kept together when the
 /// last has come: that has to fit into one batch of the journal, and to be quickly done.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use semaforo_protocol::table::{Method, Row, SERVER, SESSIONS};
+
 use super::Kind;
 use super::session::SessionId;
 use super::view::Selection;
@@ -208,30 +210,56 @@ pub enum Verb<'a> {
     },
 }
 
-impl Verb<'_> {
-    /// What it is called in a request.
+impl Operation<'_> {
+    /// What the table of methods says of it; nothing if objects of that kind do not have the method.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub fn row(&self) -> Option<&'static Row> {
+        let (rows, method) = match self {
+            Self::Object { kind, verb, .. } => return Row::of(*kind, verb.method()),
+            Self::Ping => (SERVER.rows, Method::Ping),
+            Self::Cancel { .. } => (SERVER.rows, Method::Cancel),
+            Self::List(_) => (SERVER.rows, Method::List),
+            Self::Open { .. } => (SESSIONS.rows, Method::Open),
+            Self::KeepAlive => (SESSIONS.rows, Method::KeepAlive),
+            Self::Close => (SESSIONS.rows, Method::Close),
+        };
+        rows.iter().find(|row| row.method == method)
+    }
+}
+
+impl<'a> Verb<'a> {
+    /// The method that it is.
+    #[must_use]
+    pub const fn method(&self) -> Method {
         match self {
-            Self::Create(_) => "CREATE",
-            Self::Delete => "DELETE",
-            Self::Show => "SHOW",
-            Self::Acquire(_) => "ACQUIRE",
-            Self::Release { .. } => "RELEASE",
-            Self::Resize { .. } => "RESIZE",
-            Self::Check { .. } => "CHECK",
-            Self::Downgrade { .. } => "DOWNGRADE",
-            Self::Upgrade { .. } => "UPGRADE",
-            Self::Down { .. } => "DOWN",
-            Self::Wait => "WAIT",
-            Self::Set => "SET",
-            Self::Reset { .. } => "RESET",
-            Self::Arrive { .. } => "ARRIVE",
-            Self::Put { .. } => "PUT",
-            Self::Transfer { .. } => "TRANSFER",
-            Self::Take { .. } => "TAKE",
-            Self::Ack { .. } => "ACK",
-            Self::Return { .. } => "RETURN",
+            Self::Create(_) => Method::Create,
+            Self::Delete => Method::Delete,
+            Self::Show => Method::Show,
+            Self::Acquire(_) => Method::Acquire,
+            Self::Release { .. } => Method::Release,
+            Self::Resize { .. } => Method::Resize,
+            Self::Check { .. } => Method::Check,
+            Self::Downgrade { .. } => Method::Downgrade,
+            Self::Upgrade { .. } => Method::Upgrade,
+            Self::Down { .. } => Method::Down,
+            Self::Wait => Method::Wait,
+            Self::Set => Method::Set,
+            Self::Reset { .. } => Method::Reset,
+            Self::Arrive { .. } => Method::Arrive,
+            Self::Put { .. } => Method::Put,
+            Self::Transfer { .. } => Method::Transfer,
+            Self::Take { .. } => Method::Take,
+            Self::Ack { .. } => Method::Ack,
+            Self::Return { .. } => Method::Return,
+        }
+    }
+
+    /// The message that it adds to a queue.
+    #[must_use]
+    pub const fn payload(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Put { payload, .. } | Self::Transfer { payload, .. } => Some(payload),
+            _ => None,
         }
     }
 }

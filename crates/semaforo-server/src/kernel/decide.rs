@@ -1,6 +1,7 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
 use semaforo_protocol::limits::MAX_OUTSTANDING;
+use semaforo_protocol::table::Row;
 
 use super::answer::{Answer, Content, Header, Status};
 use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
@@ -47,7 +48,8 @@ impl Kernel {
         {
             return reply;
         }
-        let changes = changes(&command.operation);
+        let row = command.operation.row();
+        let changes = row.is_some_and(|row| row.keeps_outcome);
         if changes
             && retry.is_some()
             && let Some(refusal) = self.no_memory_to_keep(&command.operation)
@@ -183,17 +185,12 @@ impl Kernel {
             (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(asker, name, out),
             _ => match self.state.find(kind, name) {
                 Some(place) => self.serve_at(asker, kind, place, verb, out),
-                None => match verb {
-                    _ if !understands(kind, verb) => no_such_method(kind, verb),
-                    Verb::Release { .. }
-                    | Verb::Check { .. }
-                    | Verb::Downgrade { .. }
-                    | Verb::Upgrade { .. }
-                        if kind.exists_by_use() =>
-                    {
+                None => match Row::of(kind, verb.method()) {
+                    None => no_such_method(kind, verb),
+                    Some(row) if row.names_a_hold && kind.exists_by_use() => {
                         error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
                     }
-                    _ => {
+                    Some(_) => {
                         error(Status::NotFound, format!("there is no {} {name:?}", kind.singular()))
                     }
                 },
@@ -359,19 +356,6 @@ impl Kernel {
     }
 }
 
-/// Whether it changes something, so that doing it twice is not the same as once.
-fn changes(operation: &Operation<'_>) -> bool {
-    match operation {
-        Operation::Ping
-        | Operation::Open { .. }
-        | Operation::KeepAlive
-        | Operation::Close
-        | Operation::Cancel { .. }
-        | Operation::List(_) => false,
-        Operation::Object { verb, .. } => !matches!(verb, Verb::Show | Verb::Check { .. }),
-    }
-}
-
 fn settings_kind(settings: Settings) -> Kind {
     match settings {
         Settings::Semaphore { .. } | Settings::OpenSemaphore { .. } => Kind::Semaphore,
@@ -381,33 +365,9 @@ fn settings_kind(settings: Settings) -> Kind {
     }
 }
 
-/// Whether objects of that kind have that method.
-#[must_use]
-pub(super) fn understands(kind: Kind, verb: Verb<'_>) -> bool {
-    let made = !kind.exists_by_use();
-    match verb {
-        Verb::Show => true,
-        Verb::Create(_) | Verb::Delete => made,
-        Verb::Acquire(_) | Verb::Release { .. } | Verb::Check { .. } => {
-            matches!(kind, Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock)
-        }
-        Verb::Resize { .. } => kind == Kind::Semaphore,
-        Verb::Downgrade { .. } | Verb::Upgrade { .. } => kind == Kind::ReadWriteLock,
-        Verb::Down { .. } => kind == Kind::Latch,
-        Verb::Wait => matches!(kind, Kind::Latch | Kind::Event),
-        Verb::Set => kind == Kind::Event,
-        Verb::Reset { .. } => matches!(kind, Kind::Latch | Kind::Event | Kind::Barrier),
-        Verb::Arrive { .. } => kind == Kind::Barrier,
-        Verb::Put { .. }
-        | Verb::Transfer { .. }
-        | Verb::Take { .. }
-        | Verb::Ack { .. }
-        | Verb::Return { .. } => kind == Kind::Queue,
-    }
-}
-
 fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
-    error(Status::NoSuchMethod, format!("a {} has no method {}", kind.singular(), verb.name()))
+    let (kind, method) = (kind.singular(), verb.method().name());
+    error(Status::NoSuchMethod, format!("a {kind} has no method {method}"))
 }
 
 pub(super) fn error(status: Status, reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {

@@ -1,6 +1,7 @@
 //! Semaphores: permits that are held, or, if it is open, used up and added; and their number.
 
 use semaforo::policy::Permits;
+use semaforo_protocol::limits::MAX_PERMITS;
 
 use super::answer::{Answer, Status};
 use super::command::Wish;
@@ -18,6 +19,8 @@ pub(super) fn too_many(gate: &Gate, entry: Entry) -> Option<Answer> {
         Answer::error(Status::Senseless, reason)
     })
 }
+
+const _: () = assert!(Permits::MAX == MAX_PERMITS);
 
 /// The refusal of a number of permits that no semaphore can have.
 pub(super) fn no_number(permits: u32) -> Option<Reply> {

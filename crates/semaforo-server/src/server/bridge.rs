@@ -11,7 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::access::{Need, Tokens};
+use semaforo_protocol::table::Right;
+
+use super::access::Tokens;
 use super::desk::who;
 use super::figures::Figures;
 use super::http::{Answered, Backend, Busy, Health, Metrics, Refusal, Submission, Ticket};
@@ -264,7 +266,7 @@ impl Backend for HttpSide {
         let Some(tokens) = self.tokens().filter(|_| !self.open_metrics) else { return Ok(()) };
         let refusal = match said.and_then(|said| tokens.find(said)) {
             None => Refusal::new(401, "a token with the right \"observe\" is needed"),
-            Some(token) => match token.rights().refusal(Need::Observe, &Operation::Ping) {
+            Some(token) => match token.rights().refusal(Right::Observe, &Operation::Ping) {
                 Some(reason) => Refusal::new(403, reason),
                 None => return Ok(()),
             },

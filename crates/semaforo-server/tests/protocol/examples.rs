@@ -222,12 +222,12 @@ fn every_method_and_header_has_an_example() {
     };
     let mut count = 0;
     for part in section("\n## 5. ").split("\n### `").skip(1).chain([section("\n## 4. ")]) {
+        let part = part.split("\n### ").next().unwrap();
         let path = if part.contains("`KEEPALIVE`") {
             "/sessions"
         } else {
             part.split("NAME").next().unwrap()
         };
-        let part = part.split("\n### ").next().unwrap();
         let created = !["/locks/", "/rwlocks/", "/barriers/", "/sessions"].contains(&path);
         let usual: &[_] = match (path, created) {
             ("/sessions", _) => &[],
@@ -295,8 +295,8 @@ fn limits_are_as_they_are_said_to_be() {
         ("server::limits::MAX_WAITS", server_limits::MAX_WAITS as u64),
         ("server::access::MIN_TOKEN", access::MIN_TOKEN as u64),
         ("limits::MAX_OUTSTANDING", protocol_limits::MAX_OUTSTANDING),
-        ("kernel::MAX_FENCE", kernel::MAX_FENCE),
-        ("kernel::MAX_PARTIES", u64::from(kernel::MAX_PARTIES)),
+        ("limits::MAX_FENCE", protocol_limits::MAX_FENCE),
+        ("limits::MAX_PARTIES", u64::from(protocol_limits::MAX_PARTIES)),
         ("kernel::MAX_NUMBERED_PARTIES", u64::from(kernel::MAX_NUMBERED_PARTIES)),
         ("net::limits::BUFFERS", limits::BUFFERS as u64),
         ("kernel::Limits::objects", kernel.objects as u64),

@@ -12,19 +12,18 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use semaforo::policy::Permits;
+use semaforo_protocol::Kind;
 
-use super::MAX_FENCE;
-use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
 use super::command::{Charge, ConnectionKey, Settings, Wish};
 use super::event::Event;
 use super::gate::{Gate, Give};
-use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
 use super::waits::{Chain, Line, Wait};
+use super::{MAX_FENCE, MAX_PARTIES};
 
 /// The bit of a place that says that the object exists by being used.
 const BY_USE: u32 = 1 << 31;

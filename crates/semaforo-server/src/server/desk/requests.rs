@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semaforo_protocol::limits::MAX_ID;
+use semaforo_protocol::table::{Right, Row};
 use semaforo_protocol::wire::{Headers, Request, RequestError};
 
 use super::audit::Asker;
@@ -13,7 +14,7 @@ use crate::kernel::{
     SessionId, Status, Verb,
 };
 use crate::net::{ConnectionId, Connections};
-use crate::server::access::{Need, Token};
+use crate::server::access::Token;
 use crate::server::http::{Submission, Ticket};
 use crate::server::limits::MAX_WAITS;
 use crate::server::quotas::Counted;
@@ -140,8 +141,8 @@ impl Desk {
         if self.stopping {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
-        let wanted = translate(request, draw)?;
-        if let Some(reason) = refusal(asker, token.as_deref(), request, &wanted) {
+        let (row, wanted) = translate(request, draw)?;
+        if let Some(reason) = refusal(asker, token.as_deref(), request, row, &wanted) {
             return Err(self.refuse(net, asker, request, Status::Forbidden, reason).into());
         }
         let mut command = match wanted {
@@ -186,7 +187,7 @@ impl Desk {
         };
         if let Caller::Tcp(id) = caller
             && command.timeout != Some(0)
-            && may_wait(&command.operation)
+            && row.waits()
             && self.waits_enough(id)
             && !self.engine.kernel.has_met(&command)
         {
@@ -200,7 +201,7 @@ impl Desk {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
             return Err(Answer::error(Status::Senseless, reason).into());
         }
-        self.keep_quota(token.as_deref(), &mut command)?;
+        self.keep_quota(token.as_deref(), row, &mut command)?;
         let was_new = is_new(&self.engine.kernel, &command.operation);
         self.tickets += 1;
         let ticket = self.tickets;
@@ -254,6 +255,7 @@ impl Desk {
     fn keep_quota(
         &mut self,
         token: Option<&Token>,
+        row: &Row,
         command: &mut Command<'_>,
     ) -> Result<(), Answer> {
         let Some(token) = token else { return Ok(()) };
@@ -265,10 +267,13 @@ impl Desk {
         let one = match &command.operation {
             Operation::Open { .. } => Some(Counted::Sessions),
             operation if is_new(kernel, operation) => Some(Counted::Objects),
-            operation if may_wait(operation) && command.timeout != Some(0) => Some(Counted::Waits),
+            _ if row.waits() && command.timeout != Some(0) => Some(Counted::Waits),
             _ => None,
         };
-        let bytes = message_bytes(&command.operation);
+        let bytes = match &command.operation {
+            Operation::Object { verb, .. } => verb.payload().map(|payload| payload.len() as u64),
+            _ => None,
+        };
         let more = [one.map(|counted| (counted, 1)), bytes.map(|bytes| (Counted::Bytes, bytes))];
         let refusal = more.into_iter().flatten().find_map(|(counted, more)| {
             self.accounts.refusal(token, counted, more).filter(|_| !kernel.has_met(command))
@@ -413,11 +418,12 @@ fn refusal(
     asker: Asker<'_>,
     token: Option<&Token>,
     request: &Request<'_>,
+    row: &Row,
     wanted: &Wanted<'_>,
 ) -> Option<String> {
-    let need = need(wanted)?;
+    let right = row.right?;
     let Some(token) = token else {
-        let is_refused = matches!(asker.caller, Caller::Http(_)) && need == Need::Administer;
+        let is_refused = matches!(asker.caller, Caller::Http(_)) && right == Right::Administer;
         let method = &request.method;
         return is_refused
             .then(|| format!("{method} over HTTP needs a token, and this server has none"));
@@ -426,35 +432,15 @@ fn refusal(
         Wanted::Command(command) => &command.operation,
         _ => &Operation::Ping,
     };
-    token.rights().refusal(need, operation)
-}
-
-/// The right that a request needs; to say who one is needs none.
-fn need(wanted: &Wanted<'_>) -> Option<Need> {
-    Some(match wanted {
-        Wanted::Authenticate => return None,
-        Wanted::Shutdown | Wanted::Reload => Need::Administer,
-        Wanted::Command(command) => match command.operation {
-            Operation::Object {
-                verb: Verb::Create(_) | Verb::Delete | Verb::Resize { .. },
-                ..
-            } => Need::Create,
-            _ => Need::Use,
-        },
-        _ => Need::Use,
-    })
+    token.rights().refusal(right, operation)
 }
 
 /// Whether it leaves something with its session.
 fn is_kept(kernel: &Kernel, command: &Command<'_>) -> bool {
-    match command.operation {
-        Operation::Object { kind: Kind::Semaphore, name, verb: Verb::Acquire(_) } => {
-            !kernel.is_open(name)
-        }
-        Operation::Object { verb, .. } => {
-            matches!(verb, Verb::Acquire(_) | Verb::Take { manual: true })
-        }
-        _ => false,
+    let Operation::Object { kind, name, verb } = command.operation else { return false };
+    match verb {
+        Verb::Acquire(_) => kind != Kind::Semaphore || !kernel.is_open(name),
+        verb => verb == Verb::Take { manual: true },
     }
 }
 
@@ -463,28 +449,6 @@ fn is_new(kernel: &Kernel, operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Object { kind, name, verb: Verb::Create(_) } => !kernel.state().has(*kind, name),
         _ => false,
-    }
-}
-
-fn may_wait(operation: &Operation<'_>) -> bool {
-    let Operation::Object { verb, .. } = operation else { return false };
-    matches!(
-        verb,
-        Verb::Acquire(_)
-            | Verb::Wait
-            | Verb::Arrive { .. }
-            | Verb::Put { .. }
-            | Verb::Transfer { .. }
-            | Verb::Take { .. }
-    )
-}
-
-/// How many bytes of a message it adds to a queue.
-fn message_bytes(operation: &Operation<'_>) -> Option<u64> {
-    let Operation::Object { verb, .. } = operation else { return None };
-    match verb {
-        Verb::Put { payload, .. } | Verb::Transfer { payload, .. } => Some(payload.len() as u64),
-        _ => None,
     }
 }
 

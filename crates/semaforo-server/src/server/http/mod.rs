@@ -43,7 +43,6 @@ mod head;
 mod limits;
 mod metrics;
 mod openapi;
-pub(super) mod operations;
 mod parser;
 mod percent;
 mod route;
@@ -59,7 +58,6 @@ use crate::net::{ConnectionId, Reason};
 pub use limits::{BODY_TIME, CONNECTIONS, HEAD, HEAD_TIME, IDLE_TIME, RESERVED, RESERVED_TIME};
 pub use metrics::{Family, Metrics};
 pub use openapi::document;
-pub use operations::{HEADERS, Header, KINDS, Kind, LIST, Operation, Session, UNBOUNDED, Value};
 pub use service::Http;
 
 /// Names a request from [`Backend::submit`] to its answer.

@@ -72,7 +72,9 @@ impl Kind {
         matches!(self, Self::Lock | Self::ReadWriteLock | Self::Barrier)
     }
 
-    pub(super) fn from_number(number: u8) -> Option<Self> {
+    /// The kind of this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 }
