@@ -198,7 +198,8 @@ impl Plan {
     }
 
     /// Whether some server can read it. One that cannot does not know whose request it is, and closes
-    /// the connection, on which all the others depend. How much this one takes is found out by asking it.
+    /// the connection, on which all the others depend. How much this one takes is known when the
+    /// request is sent.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.mode == Mode::Again {
             // It ends what was granted, and has nothing in it that was not in the request for that.

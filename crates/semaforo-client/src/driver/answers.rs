@@ -3,7 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use semaforo_protocol::wire::Answer;
+use semaforo_protocol::table::{MAX_DEPTH, MAX_FRAME};
+use semaforo_protocol::wire::{Answer, Limits};
 
 use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
 use crate::handle::giving_back;
@@ -61,20 +62,18 @@ impl Driver {
             // Only what the server could not read has no id.
             let message = answer.error().unwrap_or_else(|| format!("status {}", answer.status));
             if matches!(answer.status, 400 | 413) {
-                self.suspect(answer.status, &message);
+                self.unread(answer.status, &message);
             }
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
         if let Some(number) = id.strip_prefix(ERRAND_PREFIX) {
             let Ok(turn) = number.parse() else { return Ok(()) };
             let Some(sent) = self.errands.remove(&turn) else { return Ok(()) };
-            self.has_read = self.has_read.max(turn);
             return self.done(sent.errand, sent.moment, answer, now);
         }
         let Ok(number) = id.parse() else { return Ok(()) };
         let Some(asked) = self.outstanding.get_mut(&number) else { return Ok(()) };
         let Some(sent) = asked.sent else { return Ok(()) };
-        self.has_read = self.has_read.max(asked.turn);
 
         if answer.status == 503 && asked.plan.mode != Mode::Once {
             // The next server, or the next life of this one, can do it.
@@ -113,49 +112,24 @@ impl Driver {
         Ok(())
     }
 
-    /// The server could not read something, and so it does not know, or say, what.
+    /// The server could not read something, and so it does not say what.
     ///
-    /// If one request was on trial, that was it. Otherwise it is one of those that were sent after the last that
-    /// the server has read for sure: these are tried one by one on the next connection. It may also be one that
-    /// nobody waits for any more; then it does not come back, and nobody else is to blame. What gives back has
-    /// nothing in it that the server has not read before.
-    fn suspect(&mut self, status: u16, message: &str) {
-        let refused = || Error::Refused { status, message: message.to_owned() };
-        if let Some(number) = self.on_trial.take() {
-            if let Some(mut asked) = self.forget(number) {
-                asked.fail(refused());
+    /// A server that has named its limits does not say that, since the client keeps to them. Another
+    /// one means something that it has not answered: what waited was answered before. That is sent
+    /// again, and what is there the next time, too, fails; so does what is not sent twice.
+    fn unread(&mut self, status: u16, message: &str) {
+        let mut over = Vec::new();
+        for (number, asked) in &mut self.outstanding {
+            let was_unread = asked.sent.is_some() && asked.plan.mode != Mode::Again;
+            let is_again = was_unread && std::mem::replace(&mut asked.was_unread, true);
+            if is_again || (was_unread && asked.plan.mode == Mode::Once) {
+                over.push(*number);
             }
-            return;
         }
-        let unread = self.outstanding.iter();
-        let unread = unread.filter(|(_, asked)| {
-            asked.sent.is_some() && asked.turn > self.has_read && asked.plan.mode != Mode::Again
-        });
-        let unread: Vec<u64> = unread.map(|(number, _)| *number).collect();
-        match &*unread {
-            _ if self.forgotten > self.has_read => self.suspects.extend(unread),
-            // Of the client's own, only this has somebody else's words in it.
-            [] => {
-                let opening = self.errands.values().filter_map(|sent| match &sent.errand {
-                    Errand::Open(place) => Some(*place),
-                    _ => None,
-                });
-                for place in opening.collect::<Vec<_>>() {
-                    self.fail_session(place, refused);
-                }
+        for number in over {
+            if let Some(mut asked) = self.forget(number) {
+                asked.fail(Error::Refused { status, message: message.to_owned() });
             }
-            // It is not sent a second time, so this is all that can be said of it.
-            [number]
-                if self
-                    .outstanding
-                    .get(number)
-                    .is_some_and(|asked| asked.plan.mode == Mode::Once) =>
-            {
-                if let Some(mut asked) = self.forget(*number) {
-                    asked.fail(refused());
-                }
-            }
-            _ => self.suspects.extend(unread),
         }
     }
 
@@ -205,12 +179,6 @@ impl Driver {
                 }
                 Ok(())
             }
-            Errand::Trial => {
-                if let Some(number) = self.on_trial.take() {
-                    self.suspects.remove(&number);
-                }
-                Ok(())
-            }
             Errand::Close | Errand::Cancel | Errand::Ping => Ok(()),
         }
     }
@@ -225,9 +193,13 @@ impl Driver {
             }
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()));
         }
+        let limits = named_limits(answer);
         let state = std::mem::replace(&mut self.state, State::Down { retry: now });
         self.state = match state {
-            State::Greeting { link, .. } | State::Up(link) => State::Up(link),
+            State::Greeting { mut link, .. } | State::Up(mut link) => {
+                link.limits = limits;
+                State::Up(link)
+            }
             State::Down { .. } | State::Resolving { .. } => state,
         };
         self.pause = SHORTEST_PAUSE;
@@ -235,5 +207,16 @@ impl Driver {
             let _ = first.keep(Ok(Granted::nothing()));
         }
         Ok(())
+    }
+}
+
+/// How large and how deep a request may be, as the answer to the greeting says. A server that says
+/// nothing takes what servers usually take.
+fn named_limits(answer: &Answer<'_>) -> Limits {
+    let named = |name| answer.headers.get(name).and_then(|value| value.parse().ok());
+    let usual = Limits::default();
+    Limits {
+        size: named(MAX_FRAME).unwrap_or(usual.size),
+        depth: named(MAX_DEPTH).unwrap_or(usual.depth),
     }
 }

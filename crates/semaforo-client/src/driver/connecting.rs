@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo_protocol::table::Method;
+use semaforo_protocol::table::{LIMITS, Method};
 use semaforo_protocol::wire::Value;
 
 use super::link::Link;
@@ -33,15 +33,14 @@ pub(super) fn unencrypted(address: SocketAddr) -> io::Error {
 }
 
 impl Driver {
-    /// The first request of a connection. A server waits only so long for it.
+    /// The first request of a connection, which also asks what the server can read. A server waits
+    /// only so long for it.
     pub(super) fn greet(&mut self, now: Instant) {
-        match self.settings.token.clone() {
-            Some(token) => {
-                let headers = [("token", Value::Text(&token))];
-                self.errand(Errand::Greeting, Method::Auth, "", headers, now);
-            }
-            None => self.errand(Errand::Greeting, Method::Ping, "", [], now),
-        }
+        let token = self.settings.token.clone();
+        let method = if token.is_some() { Method::Auth } else { Method::Ping };
+        let token = token.as_deref().map(|token| ("token", Value::Text(token)));
+        let headers = [(LIMITS.name, Value::Text("true"))].into_iter().chain(token);
+        self.errand(Errand::Greeting, method, "", headers, now);
     }
 
     /// Begins to connect, or to find out where to.
@@ -133,8 +132,6 @@ impl Driver {
     /// The connection is lost, or could not be made.
     pub(super) fn disconnect(&mut self, error: io::Error, now: Instant) {
         self.errands.clear();
-        self.on_trial = None;
-        self.forgotten = 0;
         match std::mem::replace(&mut self.state, State::Down { retry: now }) {
             State::Greeting { link, others, .. } => {
                 link.give_up(self.poll.registry());

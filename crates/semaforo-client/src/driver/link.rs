@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use semaforo_protocol::limits::MAX_ANSWER;
-use semaforo_protocol::wire::{Limits, Scan, Scanner};
+use semaforo_protocol::wire::{FrameError, Limits, Scan, Scanner};
 
 /// What is read of an answer.
 pub(crate) const LIMITS: Limits = Limits { size: MAX_ANSWER, depth: Limits::DEPTH };
@@ -67,6 +67,8 @@ pub(super) struct Link {
     /// What is to be sent, and how much of it was.
     pub(super) output: Vec<u8>,
     sent: usize,
+    /// How large and how deep a request may be, once the server has said so.
+    pub(super) limits: Limits,
 }
 
 impl Link {
@@ -96,6 +98,7 @@ impl Link {
             scanner: Scanner::new(),
             output: Vec::new(),
             sent: 0,
+            limits: Limits { size: usize::MAX, depth: Limits::DEPTH },
         })
     }
 
@@ -132,6 +135,25 @@ impl Link {
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the server can read the request that was written last, and begins here. If it
+    /// cannot, the request is taken out again.
+    pub(super) fn keep(&mut self, begin: usize) -> Result<(), FrameError> {
+        let frame = self.output.get(begin..).unwrap_or_default().trim_ascii_end();
+        let Limits { size, depth } = self.limits;
+        // Every request was looked at before, within the limits that no server can exceed.
+        let read = if frame.len() > size {
+            Err(FrameError::TooLarge { limit: size })
+        } else if depth < Limits::DEPTH {
+            Scanner::new().scan(frame, &self.limits).map(drop)
+        } else {
+            Ok(())
+        };
+        if read.is_err() {
+            self.output.truncate(begin);
+        }
+        read
     }
 
     /// Sends what can be sent.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 use semaforo_protocol::table::Method;
-use semaforo_protocol::wire::{Value, write_request};
+use semaforo_protocol::wire::{FrameError, Value, write_request};
 
 use self::connecting::unencrypted;
 use self::link::Link;
@@ -51,8 +51,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// After so long without a word, while one is expected, the server is asked for one; after so long again without it
 /// the connection is dead. Shorter if the time to live is.
 const SILENCE: Duration = Duration::from_secs(10);
-/// After so many requests that are sent again the server is asked for a word, which says that it has read them.
-const REPEATED: usize = 32;
 /// The answer to a request whose time is up has this time to arrive, while the connection stands.
 const GRACE: Duration = Duration::from_secs(1);
 /// What is to be given back when the client is dropped has this time to get there.
@@ -79,8 +77,6 @@ enum Errand {
     KeepAlive(u64),
     Close,
     Cancel,
-    /// Behind a request that the server can perhaps not read. It answers in order, and only what it could read.
-    Trial,
     /// Whether anybody is there.
     Ping,
 }
@@ -141,17 +137,8 @@ pub(super) struct Driver {
     errands: BTreeMap<u64, Sent>,
     /// Goes off when a session needs attention, also if the machine slept.
     alarm: Alarm,
-    /// Counts what is written, errands and requests.
+    /// Counts the errands.
     turn: u64,
-    /// The server has read everything up to this turn: it answered something that was not before it.
-    has_read: u64,
-    /// The last turn on this connection of a request that was forgotten before the server had read it for sure.
-    forgotten: u64,
-    /// Requests one of which the server could perhaps not read: they are sent one at a time, before all others but
-    /// those that give back.
-    suspects: BTreeSet<u64>,
-    /// The one of them that was sent on this connection, and nothing after it but errands and what gives back.
-    on_trial: Option<u64>,
     /// What gives back has numbers of its own, above all others.
     next_own: u64,
     closing: Option<Closing>,
@@ -189,10 +176,6 @@ impl Driver {
             deadlines: BTreeSet::new(),
             errands: BTreeMap::new(),
             turn: 0,
-            has_read: 0,
-            forgotten: 0,
-            suspects: BTreeSet::new(),
-            on_trial: None,
             next_own: FIRST_OWN,
             closing: None,
         }
@@ -310,11 +293,7 @@ impl Driver {
     /// Takes out a request that is over.
     fn forget(&mut self, number: u64) -> Option<Outstanding> {
         self.unsent.remove(&number);
-        self.suspects.remove(&number);
         let asked = self.outstanding.remove(&number)?;
-        if asked.sent.is_some() && asked.turn > self.has_read {
-            self.forgotten = self.forgotten.max(asked.turn);
-        }
         if let Some(timer) = asked.timer {
             self.deadlines.remove(&(timer, number));
         }
@@ -355,20 +334,9 @@ impl Driver {
         if !matches!(self.state, State::Up(_)) {
             return;
         }
-        if self.on_trial.is_some() || !self.suspects.is_empty() {
-            // The server can read this, and others wait for it.
-            self.send_unsent(|asked| asked.plan.mode == Mode::Again, now);
-            if self.on_trial.is_none()
-                && let Some(number) = self.suspects.first().copied()
-                && self.send(number, now)
-            {
-                self.unsent.remove(&number);
-                self.on_trial = Some(number);
-                self.errand(Errand::Trial, Method::Ping, "", [], now);
-            }
-            return;
-        }
-        self.send_unsent(|_| true, now);
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.retain(|number| !self.send(*number, now));
+        self.unsent.append(&mut unsent);
         while let Some(session) = self.sessions.remove_unused() {
             if let Some(id) = session.id() {
                 self.errand(
@@ -380,24 +348,6 @@ impl Driver {
                 );
             }
         }
-    }
-
-    fn send_unsent(&mut self, is_meant: impl Fn(&Outstanding) -> bool, now: Instant) {
-        let mut repeated = 0;
-        let mut unsent = std::mem::take(&mut self.unsent);
-        unsent.retain(|number| {
-            let asked = self.outstanding.get(number);
-            let was_sent = asked.is_some_and(|asked| asked.sendings > 0);
-            if !asked.is_none_or(&is_meant) || !self.send(*number, now) {
-                return true;
-            }
-            repeated += usize::from(was_sent);
-            if was_sent && repeated.is_multiple_of(REPEATED) {
-                self.errand(Errand::Ping, Method::Ping, "", [], now);
-            }
-            false
-        });
-        self.unsent.append(&mut unsent);
     }
 
     /// Sends a request, or finds that it cannot be sent; false if it has to wait for its session.
@@ -439,9 +389,15 @@ impl Driver {
             asked.session = Some(place);
             session = Some(found);
         }
-        self.turn += 1;
-        asked.turn = self.turn;
+        let begin = link.output.len();
         asked.write(&mut link.output, number, session, now);
+        if let Err(wrong) = link.keep(begin) {
+            asked.fail(unreadable(wrong));
+            if let Some(session) = asked.session.and_then(|place| self.sessions.get(place)) {
+                session.tell_again();
+            }
+            self.forget(number);
+        }
         true
     }
 
@@ -454,7 +410,21 @@ impl Driver {
         let label = self.settings.label.clone();
         let label = label.as_deref().map(|label| ("label", Value::Text(label)));
         let headers = std::iter::once(("ttl", Value::Number(ttl))).chain(label);
+        let begin = self.link().map_or(0, |link| link.output.len());
         self.errand(Errand::Open(place), Method::Open, "/sessions", headers, now);
+        // Of the client's own requests, only this has words of the program in it.
+        if let Some(Err(wrong)) = self.link().map(|link| link.keep(begin)) {
+            self.errands.remove(&self.turn);
+            self.fail_session(place, || unreadable(wrong));
+        }
+    }
+
+    /// The connection, if there is one.
+    fn link(&mut self) -> Option<&mut Link> {
+        match &mut self.state {
+            State::Up(link) | State::Greeting { link, .. } => Some(link),
+            State::Down { .. } | State::Resolving { .. } => None,
+        }
     }
 
     fn flush(&mut self, now: Instant) {
@@ -509,6 +479,11 @@ impl Driver {
         self.flush(now);
         !self.errands.values().any(|sent| matches!(sent.errand, Errand::Close))
     }
+}
+
+/// What the server could not read was not sent.
+fn unreadable(wrong: FrameError) -> Error {
+    Error::Refused { status: wrong.status(), message: format!("the request: {wrong}") }
 }
 
 impl Drop for Driver {

@@ -26,12 +26,12 @@ pub(super) struct Outstanding {
     pub(super) seq: Option<u64>,
     /// When it was sent on the connection that there is now.
     pub(super) sent: Option<Moment>,
-    /// Its place among all that was written to that.
-    pub(super) turn: u64,
     /// On how many connections it was sent.
     pub(super) sendings: u32,
     /// Nobody waits for it any more; only what it was granted has to be given back.
     pub(super) is_abandoned: bool,
+    /// It was not answered when the server said that it could not read something.
+    pub(super) was_unread: bool,
     /// It has been given a while more than its time limit for the answer to arrive.
     pub(super) is_overdue: bool,
 }
@@ -47,9 +47,9 @@ impl Outstanding {
             timer: deadline,
             seq: None,
             sent: None,
-            turn: 0,
             sendings: 0,
             is_abandoned: false,
+            was_unread: false,
             is_overdue: false,
         }
     }

@@ -102,10 +102,15 @@ impl Session {
         self.keep_alive_sent.map(|sent| sent.after(self.ttl / 3))
     }
 
-    /// The connection is gone, and with it what was under way on it. `told` may not have arrived.
+    /// The connection is gone, and with it what was under way on it.
     pub(super) fn disconnected(&mut self) {
         self.keep_alive_sent = None;
         self.is_opening = false;
+        self.tell_again();
+    }
+
+    /// What the server was last told may not have arrived.
+    pub(super) fn tell_again(&mut self) {
         self.told = 0;
     }
 

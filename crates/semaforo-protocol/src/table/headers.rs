@@ -84,6 +84,13 @@ pub const TIMEOUT: Header = number(
     UNBOUNDED,
     "milliseconds to wait; 0: now or not at all; left out: for ever",
 );
+/// Whether a client that greets the server wants to know what it can read.
+pub const LIMITS: Header =
+    one_of("limits", &["false", "true"], "whether the answer names the limits of requests");
+/// The header of an answer with the most bytes of a request.
+pub const MAX_FRAME: &str = "max-frame";
+/// The header of an answer with the deepest nesting of a request, itself being the first level.
+pub const MAX_DEPTH: &str = "max-depth";
 /// What the answer is recognized by.
 pub const ID: Header = text("id", Value::Plain(MAX_ID), "echoed, at most 128 bytes");
 /// The session of a request.

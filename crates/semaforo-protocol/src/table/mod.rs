@@ -20,7 +20,10 @@ mod method;
 mod path;
 mod resources;
 
-pub use headers::{ACKED, HEADERS, Header, ID, SEQ, SESSION, TIMEOUT, UNBOUNDED, Value};
+pub use headers::{
+    ACKED, HEADERS, Header, ID, LIMITS, MAX_DEPTH, MAX_FRAME, SEQ, SESSION, TIMEOUT, UNBOUNDED,
+    Value,
+};
 pub use method::Method;
 pub use path::{BadPath, Target};
 pub use resources::{LIST, OBJECTS, SERVER, SESSIONS};

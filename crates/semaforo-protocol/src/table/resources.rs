@@ -2,8 +2,8 @@
 
 use super::headers::{
     ACK, AFTER, BY, CAPACITY, COUNT, DELAY, DELIVERIES, FENCE, GENERATION, INITIAL, LABEL, LIMIT,
-    MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN, PERMITS_MADE, PERMITS_WANTED, PREFIX,
-    PRIORITY, RESET, SEQ, SET, TIMEOUT, TTL,
+    LIMITS, MAX_DEPTH, MAX_FRAME, MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN,
+    PERMITS_MADE, PERMITS_WANTED, PREFIX, PRIORITY, RESET, SEQ, SET, TIMEOUT, TTL,
 };
 use super::{Effect, Header, Method, Resource, Right, Row, Session};
 use crate::Kind;
@@ -265,13 +265,18 @@ pub static SERVER: Resource = Resource {
     kind: None,
     summary: "The server itself.",
     rows: &[
-        reads(Method::Ping, "Nothing.").anywhere(),
+        reads(Method::Ping, "Nothing.")
+            .headers(&[LIMITS])
+            .answers(&[MAX_FRAME, MAX_DEPTH])
+            .anywhere(),
         reads(Method::Echo, "The whole request comes back.")
             .takes_payload()
             .gives_payload()
             .without_session()
             .anywhere(),
         Row { right: None, ..reads(Method::Auth, "Whether the token of the request is known.") }
+            .headers(&[LIMITS])
+            .answers(&[MAX_FRAME, MAX_DEPTH])
             .without_session()
             .anywhere(),
         reads(

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use semaforo_protocol::limits::MAX_DELAY;
 use semaforo_protocol::table::{
-    ACKED, BadPath, Header, Method, Row, SEQ, SESSION, TIMEOUT, Target, UNBOUNDED, Value, anywhere,
+    ACKED, BadPath, Header, LIMITS, Method, Row, SEQ, SESSION, TIMEOUT, Target, UNBOUNDED, Value,
+    anywhere,
 };
 use semaforo_protocol::wire::Request;
 
@@ -36,12 +37,22 @@ pub(super) enum Wanted<'a> {
     Shutdown,
 }
 
-/// What a request wants, and what the table of methods says of it. `draw` makes the id of a new
-/// session.
+/// What was understood of a request.
+#[derive(Debug)]
+pub(super) struct Understood<'a> {
+    /// What the table of methods says of it.
+    pub(super) row: &'static Row,
+    /// Its answer is to name the limits of requests.
+    pub(super) names_limits: bool,
+    /// What it wants.
+    pub(super) wanted: Wanted<'a>,
+}
+
+/// What a request wants. `draw` makes the id of a new session.
 pub(super) fn translate<'a>(
     request: &'a Request<'_>,
     draw: impl FnOnce() -> SessionId,
-) -> Result<(&'static Row, Wanted<'a>), Answer> {
+) -> Result<Understood<'a>, Answer> {
     let (target, row) = match anywhere(&request.method) {
         Some(row) => (Target::Server, row),
         None => {
@@ -51,14 +62,16 @@ pub(super) fn translate<'a>(
         }
     };
     let words = Words { request, row };
+    let names_limits = words.is_other(LIMITS.name)?;
+    let understood = |wanted| Understood { row, names_limits, wanted };
     let operation = match (row.method, target) {
-        (Method::Echo, _) => return Ok((row, Wanted::Echo)),
-        (Method::Auth, _) => return Ok((row, Wanted::Authenticate)),
-        (Method::Reload, _) => return Ok((row, Wanted::Reload)),
-        (Method::Shutdown, _) => return Ok((row, Wanted::Shutdown)),
-        (Method::Show, Target::Server) => return Ok((row, Wanted::Show)),
+        (Method::Echo, _) => return Ok(understood(Wanted::Echo)),
+        (Method::Auth, _) => return Ok(understood(Wanted::Authenticate)),
+        (Method::Reload, _) => return Ok(understood(Wanted::Reload)),
+        (Method::Shutdown, _) => return Ok(understood(Wanted::Shutdown)),
+        (Method::Show, Target::Server) => return Ok(understood(Wanted::Show)),
         (Method::Cancel, _) => match request.headers.get("request") {
-            Some(id) => return Ok((row, Wanted::Cancel { request: id })),
+            Some(id) => return Ok(understood(Wanted::Cancel { request: id })),
             None => {
                 let seq = words.number(&SEQ)?;
                 let wanted = "request (an id of this connection), or session and seq,";
@@ -90,7 +103,7 @@ pub(super) fn translate<'a>(
         charge: Charge::default(),
         operation,
     };
-    Ok((row, Wanted::Command(command)))
+    Ok(understood(Wanted::Command(command)))
 }
 
 /// Where a path leads, if anywhere.

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use semaforo_protocol::limits::MAX_ID;
 use semaforo_protocol::table::{Right, Row};
-use semaforo_protocol::wire::{Headers, Request, RequestError};
+use semaforo_protocol::wire::{Headers, Limits, Request, RequestError};
 
 use super::audit::Asker;
 use super::client::{Caller, Waiting};
 use super::{Desk, Next};
 use crate::kernel::{
-    Answer, Charge, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply,
-    SessionId, Status, Verb,
+    Answer, Charge, Command, ConnectionKey, Content, Header, Kernel, Kind, Operation, Origin,
+    Reply, SessionId, Status, Verb,
 };
 use crate::net::{ConnectionId, Connections};
 use crate::server::access::Token;
 use crate::server::http::{Submission, Ticket};
 use crate::server::limits::MAX_WAITS;
 use crate::server::quotas::Counted;
-use crate::server::translate::{Wanted, translate};
+use crate::server::translate::{Understood, Wanted, translate};
 
 /// Why a request was not performed.
 enum Unperformed {
@@ -141,7 +141,7 @@ impl Desk {
         if self.stopping {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
-        let (row, wanted) = translate(request, draw)?;
+        let Understood { row, names_limits, wanted } = translate(request, draw)?;
         if let Some(reason) = refusal(asker, token.as_deref(), request, row, &wanted) {
             return Err(self.refuse(net, asker, request, Status::Forbidden, reason).into());
         }
@@ -156,7 +156,7 @@ impl Desk {
                 {
                     client.token = token;
                 }
-                return Ok(Some(Answer::done()));
+                return Ok(Some(self.greeting(Answer::done(), names_limits)));
             }
             Wanted::Shutdown => {
                 let who = self.name_of(asker, request);
@@ -217,7 +217,7 @@ impl Desk {
                 {
                     self.log.debug(format_args!("session {label:?} has begun, for {ttl} ms"));
                 }
-                Ok(Some(answer))
+                Ok(Some(self.greeting(answer, names_limits)))
             }
             Reply::Close => match caller {
                 Caller::Tcp(id) => {
@@ -248,6 +248,15 @@ impl Desk {
                 Ok(None)
             }
         }
+    }
+
+    /// The answer, with the limits of requests if it is to name them and the request is done.
+    fn greeting(&self, answer: Answer, names_limits: bool) -> Answer {
+        if !names_limits || answer.status != Status::Done {
+            return answer;
+        }
+        let (size, depth) = (self.frames.size, self.frames.depth.min(Limits::DEPTH));
+        answer.with(Header::MaxFrame, size as u64).with(Header::MaxDepth, depth as u64)
     }
 
     /// Whether the token may have more of what the command makes. What was asked before, and what
