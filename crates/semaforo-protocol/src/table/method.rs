@@ -1,5 +1,8 @@
-//! The names of the methods.
+//! A method, by its name.
 
+use super::Method;
+
+/// The names of methods, as an enum.
 macro_rules! methods {
     ($($variant:ident $name:literal)*) => {
         /// A method, at whatever it is.
@@ -21,19 +24,7 @@ macro_rules! methods {
     };
 }
 
-methods! {
-    // Of the server.
-    Ping "PING" Echo "ECHO" Auth "AUTH" Cancel "CANCEL" List "LIST" Reload "RELOAD"
-    Shutdown "SHUTDOWN"
-    // Of sessions.
-    Open "OPEN" KeepAlive "KEEPALIVE" Close "CLOSE"
-    // Of objects.
-    Create "CREATE" Delete "DELETE" Show "SHOW"
-    Acquire "ACQUIRE" Release "RELEASE" Check "CHECK" Resize "RESIZE"
-    Downgrade "DOWNGRADE" Upgrade "UPGRADE"
-    Down "DOWN" Wait "WAIT" Set "SET" Reset "RESET" Arrive "ARRIVE"
-    Put "PUT" Transfer "TRANSFER" Take "TAKE" Ack "ACK" Return "RETURN"
-}
+pub(super) use methods;
 
 impl Method {
     /// Whether a request that says `name` means this method. Case does not matter, and what

@@ -18,15 +18,14 @@
 mod headers;
 mod method;
 mod path;
-mod resources;
+mod rows;
 
 pub use headers::{
     ACKED, HEADERS, Header, ID, LIMITS, MAX_DEPTH, MAX_FRAME, SEQ, SESSION, TIMEOUT, UNBOUNDED,
     Value,
 };
-pub use method::Method;
 pub use path::{BadPath, Target};
-pub use resources::{LIST, OBJECTS, SERVER, SESSIONS};
+pub use rows::{LIST, Method, OBJECTS, SERVER, SESSIONS};
 
 use crate::Kind;
 

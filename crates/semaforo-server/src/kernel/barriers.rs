@@ -4,9 +4,10 @@
 //! of its own. Rounds are numbered by fences: a round that is not there any more is over.
 
 use super::answer::{Answer, Header, Status};
-use super::decide::{error, senseless};
+use super::decide::{error, no_such_method, senseless};
 use super::event::Event;
 use super::state::{Barrier, Body, Object};
+use super::verb::Verb;
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, MAX_PARTIES, Output, Reply, SMALL};
 
@@ -21,7 +22,24 @@ const NUMBERED: usize = 1;
 pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 
 impl Kernel {
-    pub(super) fn arrive(
+    /// What is asked of a barrier, whether or not anybody is there.
+    pub(super) fn serve_barrier(
+        &mut self,
+        asker: &Asker,
+        name: &str,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match verb {
+            Verb::Arrive { parties, generation } => {
+                self.arrive(asker, name, parties, generation, out)
+            }
+            Verb::Reset { .. } => self.reset_barrier(name, out),
+            verb => no_such_method(Kind::Barrier, verb),
+        }
+    }
+
+    fn arrive(
         &mut self,
         asker: &Asker,
         name: &str,
@@ -172,7 +190,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn reset_barrier(&mut self, _: &Asker, name: &str, out: &mut Output) -> Reply {
+    fn reset_barrier(&mut self, name: &str, out: &mut Output) -> Reply {
         if let Some(place) = self.state.find(Kind::Barrier, name) {
             self.forget_postponed(place);
             if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(place)

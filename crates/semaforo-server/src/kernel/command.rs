@@ -7,6 +7,7 @@ use semaforo_protocol::table::{Method, Row, SERVER, SESSIONS};
 
 use super::Kind;
 use super::session::SessionId;
+use super::verb::Verb;
 use super::view::Selection;
 
 /// Milliseconds of the kernel's clock, which only grows.
@@ -112,104 +113,6 @@ pub enum Operation<'a> {
     List(Selection<'a>),
 }
 
-/// What can be done with an object, depending on its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb<'a> {
-    /// It is to exist.
-    Create(Settings),
-    /// It is not to exist.
-    Delete,
-    /// What does it look like?
-    Show,
-    /// A hold of so many permits (1 of a lock), or for writing or reading.
-    Acquire(Wish),
-    /// A hold, or part of it, is given back.
-    Release {
-        /// Which; none: the only one.
-        fence: Option<u64>,
-        /// How many permits of it; none: all. Of an open semaphore: how many are added; none: one.
-        permits: Option<u32>,
-    },
-    /// A semaphore is to have another number of permits.
-    Resize {
-        /// How many.
-        permits: u32,
-    },
-    /// Does this hold exist?
-    Check {
-        /// Which.
-        fence: u64,
-    },
-    /// From writer to reader.
-    Downgrade {
-        /// Which hold; none: the only one.
-        fence: Option<u64>,
-    },
-    /// From only reader to writer.
-    Upgrade {
-        /// Which hold; none: the only one.
-        fence: Option<u64>,
-    },
-    /// Counts a latch down.
-    Down {
-        /// By how much.
-        by: u32,
-    },
-    /// Waits for a latch or an event.
-    Wait,
-    /// Sets an event.
-    Set,
-    /// Resets an event, a barrier, or a latch.
-    Reset {
-        /// To this count; none: to what it began with.
-        count: Option<u32>,
-    },
-    /// Waits for the other parties.
-    Arrive {
-        /// How many there are.
-        parties: u32,
-        /// Which round is meant.
-        generation: Option<u64>,
-    },
-    /// A message for whoever takes it.
-    Put {
-        /// Its bytes.
-        payload: &'a [u8],
-        /// Smaller ones are taken first.
-        priority: i32,
-        /// How long until it can be taken.
-        delay: Millis,
-    },
-    /// A message that is to be taken while its sender waits.
-    Transfer {
-        /// Its bytes.
-        payload: &'a [u8],
-        /// Smaller ones are taken first.
-        priority: i32,
-    },
-    /// The first message.
-    Take {
-        /// It stays out until it is acknowledged.
-        manual: bool,
-    },
-    /// A message is done with.
-    Ack {
-        /// Which.
-        message: u64,
-        /// Which delivery of it; none: the one that there is.
-        deliveries: Option<u64>,
-    },
-    /// A message goes back.
-    Return {
-        /// Which.
-        message: u64,
-        /// Which delivery of it; none: the one that there is.
-        deliveries: Option<u64>,
-        /// How long until it can be taken again.
-        delay: Millis,
-    },
-}
-
 impl Operation<'_> {
     /// What the table of methods says of it; nothing if objects of that kind do not have the method.
     #[must_use]
@@ -225,86 +128,4 @@ impl Operation<'_> {
         };
         rows.iter().find(|row| row.method == method)
     }
-}
-
-impl<'a> Verb<'a> {
-    /// The method that it is.
-    #[must_use]
-    pub const fn method(&self) -> Method {
-        match self {
-            Self::Create(_) => Method::Create,
-            Self::Delete => Method::Delete,
-            Self::Show => Method::Show,
-            Self::Acquire(_) => Method::Acquire,
-            Self::Release { .. } => Method::Release,
-            Self::Resize { .. } => Method::Resize,
-            Self::Check { .. } => Method::Check,
-            Self::Downgrade { .. } => Method::Downgrade,
-            Self::Upgrade { .. } => Method::Upgrade,
-            Self::Down { .. } => Method::Down,
-            Self::Wait => Method::Wait,
-            Self::Set => Method::Set,
-            Self::Reset { .. } => Method::Reset,
-            Self::Arrive { .. } => Method::Arrive,
-            Self::Put { .. } => Method::Put,
-            Self::Transfer { .. } => Method::Transfer,
-            Self::Take { .. } => Method::Take,
-            Self::Ack { .. } => Method::Ack,
-            Self::Return { .. } => Method::Return,
-        }
-    }
-
-    /// The message that it adds to a queue.
-    #[must_use]
-    pub const fn payload(&self) -> Option<&'a [u8]> {
-        match self {
-            Self::Put { payload, .. } | Self::Transfer { payload, .. } => Some(payload),
-            _ => None,
-        }
-    }
-}
-
-/// What a holder wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// So many permits of a semaphore; 1 of a lock.
-    Permits(u32),
-    /// To read beside others.
-    Read,
-    /// To write alone.
-    Write,
-}
-
-/// What an object is created with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settings {
-    /// A semaphore.
-    Semaphore {
-        /// How many permits there are.
-        permits: u32,
-    },
-    /// A semaphore whose permits nobody holds: to acquire one uses it up, and anybody may add one.
-    OpenSemaphore {
-        /// The most permits that there can be.
-        permits: u32,
-        /// How many there are at first.
-        initial: u32,
-    },
-    /// A latch.
-    Latch {
-        /// Where it begins.
-        count: u32,
-    },
-    /// An event.
-    Event {
-        /// Whether a set lets only one through.
-        auto: bool,
-        /// Whether it begins set.
-        set: bool,
-    },
-    /// A queue.
-    Queue {
-        /// The most messages; 0: no bound.
-        capacity: u64,
-    },
 }

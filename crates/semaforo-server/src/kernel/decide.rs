@@ -4,12 +4,12 @@ use semaforo_protocol::limits::MAX_OUTSTANDING;
 use semaforo_protocol::table::Row;
 
 use super::answer::{Answer, Content, Header, Status};
-use super::command::{Command, Millis, Operation, Origin, Retry, Settings, Verb, Wish};
+use super::command::{Command, Millis, Operation, Origin, Retry};
 use super::event::Event;
-use super::gate::Entry;
 use super::semaphores::no_number;
 use super::session::Owner;
 use super::state::{Body, Object};
+use super::verb::{Settings, Verb, Wish};
 use super::view::View;
 use super::{Asker, Kernel, Kind, Output, Reply, SessionEnd, WaitKey};
 
@@ -179,10 +179,9 @@ impl Kernel {
             (Kind::ReadWriteLock, Verb::Acquire(wish)) => {
                 self.enter_by_use(asker, kind, name, wish, out)
             }
-            (Kind::Barrier, Verb::Arrive { parties, generation }) => {
-                self.arrive(asker, name, parties, generation, out)
+            (Kind::Barrier, verb) if verb != Verb::Show => {
+                self.serve_barrier(asker, name, verb, out)
             }
-            (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(asker, name, out),
             _ => match self.state.find(kind, name) {
                 Some(place) => self.serve_at(asker, kind, place, verb, out),
                 None => match Row::of(kind, verb.method()) {
@@ -216,47 +215,9 @@ impl Kernel {
                 None => error(Status::NotFound, "there is no such object"),
             },
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(place, out),
-            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
-            (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
-                Verb::Release { fence: None, permits } if self.is_open_at(place) => {
-                    self.add_permits(place, permits.unwrap_or(1), out)
-                }
-                Verb::Resize { permits } if kind == Kind::Semaphore => {
-                    self.resize(place, permits, out)
-                }
-                Verb::Release { fence, permits } => {
-                    // Others know nothing of permits.
-                    let permits = permits.filter(|_| kind == Kind::Semaphore);
-                    self.release(asker, place, fence, permits, out)
-                }
-                Verb::Check { fence } => self.check(place, fence),
-                Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.downgrade(asker, place, fence, out)
-                }
-                Verb::Upgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.upgrade(asker, place, fence, out)
-                }
-                _ => no_such_method(kind, verb),
-            },
-            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, place, Entry::Pass, out),
-            (Kind::Latch, Verb::Down { by }) => self.count_down(place, by, out),
-            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(place, count, out),
-            (Kind::Event, Verb::Set) => self.signal(place, true, out),
-            (Kind::Event, Verb::Reset { .. }) => self.signal(place, false, out),
-            (Kind::Queue, Verb::Put { payload, priority, delay }) => {
-                self.put(asker, place, payload, priority, delay, out)
-            }
-            (Kind::Queue, Verb::Transfer { payload, priority }) => {
-                self.transfer(asker, place, payload, priority, out)
-            }
-            (Kind::Queue, Verb::Take { manual }) => self.take(asker, place, manual, out),
-            (Kind::Queue, Verb::Ack { message, deliveries }) => {
-                self.acknowledge(asker, place, message, deliveries, out)
-            }
-            (Kind::Queue, Verb::Return { message, deliveries, delay }) => {
-                self.give_back(asker, place, (message, deliveries), delay, out)
-            }
-            (kind, verb) => no_such_method(kind, verb),
+            (Kind::Queue, verb) => self.serve_queue(asker, place, verb, out),
+            (Kind::Barrier, verb) => no_such_method(kind, verb),
+            (kind, verb) => self.serve_gate(asker, kind, place, verb, out),
         }
     }
 
@@ -365,7 +326,7 @@ fn settings_kind(settings: Settings) -> Kind {
     }
 }
 
-fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
+pub(super) fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
     let (kind, method) = (kind.singular(), verb.method().name());
     error(Status::NoSuchMethod, format!("a {kind} has no method {method}"))
 }

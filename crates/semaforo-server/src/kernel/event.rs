@@ -7,7 +7,8 @@ use semaforo_protocol::Kind;
 
 use super::answer::Answer;
 use super::codec::{BadEvent, Reader, put_bytes, put_number, put_signed};
-use super::command::{Millis, Settings, Wish};
+use super::command::Millis;
+use super::verb::{Settings, Wish};
 
 /// Something that has happened. Folded in their order, events give the state.
 #[derive(Clone, Debug, PartialEq)]

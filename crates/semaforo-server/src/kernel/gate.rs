@@ -6,7 +6,7 @@ use semaforo::policy::{
 };
 
 use super::codec::BadEvent;
-use super::command::{Settings, Wish};
+use super::verb::{Settings, Wish};
 
 /// A policy and its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use semaforo::policy::{CountDown, CountError, Lanes};
 
 use super::answer::{Answer, Header, Status};
-use super::command::Wish;
-use super::decide::{error, senseless};
+use super::decide::{error, no_such_method, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate, Give};
 use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
+use super::verb::{Verb, Wish};
 use super::waits::Ask;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
@@ -18,6 +18,46 @@ impl Kernel {
         match self.state.object(place) {
             Some(Object { body: Body::Gate(gate), .. }) => Some(gate),
             _ => None,
+        }
+    }
+
+    /// What is asked of a lock, semaphore, reader-writer lock, latch or event that is there.
+    pub(super) fn serve_gate(
+        &mut self,
+        asker: &Asker,
+        kind: Kind,
+        place: u32,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match (kind, verb) {
+            (Kind::Semaphore, Verb::Acquire(wish)) => self.acquire(asker, place, wish, out),
+            (Kind::Semaphore, Verb::Release { fence: None, permits }) if self.is_open_at(place) => {
+                self.add_permits(place, permits.unwrap_or(1), out)
+            }
+            (Kind::Semaphore, Verb::Release { fence, permits }) => {
+                self.release(asker, place, fence, permits, out)
+            }
+            (Kind::Semaphore, Verb::Resize { permits }) => self.resize(place, permits, out),
+            // These know nothing of permits.
+            (Kind::Lock | Kind::ReadWriteLock, Verb::Release { fence, .. }) => {
+                self.release(asker, place, fence, None, out)
+            }
+            (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, Verb::Check { fence }) => {
+                self.check(place, fence)
+            }
+            (Kind::ReadWriteLock, Verb::Downgrade { fence }) => {
+                self.downgrade(asker, place, fence, out)
+            }
+            (Kind::ReadWriteLock, Verb::Upgrade { fence }) => {
+                self.upgrade(asker, place, fence, out)
+            }
+            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(asker, place, Entry::Pass, out),
+            (Kind::Latch, Verb::Down { by }) => self.count_down(place, by, out),
+            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(place, count, out),
+            (Kind::Event, Verb::Set) => self.signal(place, true, out),
+            (Kind::Event, Verb::Reset { .. }) => self.signal(place, false, out),
+            (kind, verb) => no_such_method(kind, verb),
         }
     }
 

@@ -29,21 +29,21 @@ mod semaphores;
 mod session;
 mod slots;
 mod state;
+mod verb;
 mod view;
 mod waits;
 
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
 pub use barriers::MAX_NUMBERED_PARTIES;
 pub use codec::BadEvent;
-pub use command::{
-    Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry, Settings, Verb, Wish,
-};
+pub use command::{Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry};
 pub use event::Event;
 pub use semaforo_protocol::Kind;
 pub use semaforo_protocol::limits::{MAX_FENCE, MAX_PARTIES};
 pub use session::{NotASession, SessionId};
 pub use slots::MOST_PLACES;
 pub use state::State;
+pub use verb::{Arguments, Settings, Verb, Wish};
 pub use view::{
     Census, Details, Entry, Holder, Listing, MAX_LIST_BYTES, ObjectView, Selection, View, Who,
 };

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::answer::{Answer, Content, Header, Parcel, Status};
 use super::command::{Charge, Millis};
-use super::decide::error;
+use super::decide::{error, no_such_method};
 use super::event::Event;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::Owner;
 use super::state::{Body, Object};
+use super::verb::Verb;
 use super::waits::Ask;
-use super::{Asker, Kernel, Output, Reply};
+use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// Takers wait in this line.
 const TAKERS: usize = 0;
@@ -21,6 +22,32 @@ const PUTTERS: usize = 1;
 const NUMBER_BLOCK: u64 = 1 << 14;
 
 impl Kernel {
+    /// What is asked of a queue that is there.
+    pub(super) fn serve_queue(
+        &mut self,
+        asker: &Asker,
+        place: u32,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match verb {
+            Verb::Put { payload, priority, delay } => {
+                self.put(asker, place, payload, priority, delay, out)
+            }
+            Verb::Transfer { payload, priority } => {
+                self.transfer(asker, place, payload, priority, out)
+            }
+            Verb::Take { manual } => self.take(asker, place, manual, out),
+            Verb::Ack { message, deliveries } => {
+                self.acknowledge(asker, place, message, deliveries, out)
+            }
+            Verb::Return { message, deliveries, delay } => {
+                self.give_back(asker, place, (message, deliveries), delay, out)
+            }
+            verb => no_such_method(Kind::Queue, verb),
+        }
+    }
+
     pub(super) fn put(
         &mut self,
         asker: &Asker,

@@ -4,10 +4,10 @@ use semaforo::policy::Permits;
 use semaforo_protocol::limits::MAX_PERMITS;
 
 use super::answer::{Answer, Status};
-use super::command::Wish;
 use super::decide::{error, senseless};
 use super::event::Event;
 use super::gate::{Entry, Gate};
+use super::verb::Wish;
 use super::{Asker, Kernel, Kind, Output, Reply};
 
 /// The refusal of a request for more permits than there can be.

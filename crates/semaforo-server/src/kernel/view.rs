@@ -3,10 +3,11 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::command::{ConnectionKey, Wish};
+use super::command::ConnectionKey;
 use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
+use super::verb::Wish;
 use super::waits::Line;
 use super::{Kernel, Kind};
 

@@ -1,6 +1,7 @@
 //! From a request's words to what the kernel understands.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use semaforo_protocol::limits::MAX_DELAY;
 use semaforo_protocol::table::{
@@ -11,8 +12,7 @@ use semaforo_protocol::wire::Request;
 
 use super::digest::digest;
 use crate::kernel::{
-    Answer, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Settings, Status, Verb,
-    Wish,
+    Answer, Arguments, Charge, Command, Kind, Operation, Retry, Selection, SessionId, Status, Verb,
 };
 
 /// What a request wants, of the kernel or of the server.
@@ -87,7 +87,9 @@ pub(super) fn translate<'a>(
         (Method::List, Target::Kind(kind)) => words.list(Some(kind))?,
         (Method::List, _) => words.list(None)?,
         (_, Target::Object(kind, name)) => {
-            Operation::Object { kind, name, verb: words.verb(kind)? }
+            let verb = Verb::read(kind, row.method, &words)?;
+            let verb = verb.ok_or_else(|| no_such_method(request, target))?;
+            Operation::Object { kind, name, verb }
         }
         (Method::Ping, _) => Operation::Ping,
         _ => return Err(no_such_method(request, target)),
@@ -159,14 +161,6 @@ impl<'a> Words<'a, '_> {
         self.request.headers.get(header)
     }
 
-    fn wrong(&self, header: &str, right: impl std::fmt::Display) -> Answer {
-        let value: Cow<'_, str> = self.get(header).unwrap_or_default().chars().take(64).collect();
-        Answer::error(
-            Status::Senseless,
-            format!("header {header} is {value:?}; it should be {right}"),
-        )
-    }
-
     /// A whole number, in digits.
     fn number<T: TryFrom<i64>>(&self, header: &Header) -> Result<Option<T>, Answer> {
         let (Some(text), Value::Number(least, most)) = (self.get(header.name), header.value) else {
@@ -182,33 +176,9 @@ impl<'a> Words<'a, '_> {
         })
     }
 
-    /// A number that the method has as a header of its own, or what it is if it is left out.
-    fn own<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, Answer> {
-        let Some(header) = self.row.header(name) else { return Ok(None) };
-        let number = self.number(header)?;
-        Ok(number.or_else(|| T::try_from(header.default?).ok()))
-    }
-
-    /// A number that has to be there, or to have a default.
-    fn needed<T: TryFrom<i64>>(&self, name: &str) -> Result<T, Answer> {
-        self.own(name)?.ok_or_else(|| missing(name))
-    }
-
     /// A time in milliseconds; what is longer than anybody lives is for ever.
     fn timeout(&self) -> Result<Option<u64>, Answer> {
         Ok(self.number(&TIMEOUT)?.filter(|time| *time <= MAX_DELAY))
-    }
-
-    /// Whether it is the other one of two words, and not the usual one, which may be left out.
-    fn is_other(&self, name: &str) -> Result<bool, Answer> {
-        let Some(Value::OneOf(words)) = self.row.header(name).map(|header| header.value) else {
-            return Ok(false);
-        };
-        let Some(text) = self.get(name) else { return Ok(false) };
-        match words.iter().position(|word| *word == text) {
-            Some(place) => Ok(place > 0),
-            None => Err(self.wrong(name, words.join(" or "))),
-        }
     }
 
     fn text(&self, name: &str) -> Result<Option<&'a str>, Answer> {
@@ -244,86 +214,39 @@ impl<'a> Words<'a, '_> {
         };
         Ok(Operation::List(Selection { kind, prefix, after, limit }))
     }
+}
 
-    /// A message's bytes: no payload is the payload `null`.
+impl<'a> Arguments<'a> for Words<'a, '_> {
+    fn optional<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, Answer> {
+        let Some(header) = self.row.header(name) else { return Ok(None) };
+        let number = self.number(header)?;
+        Ok(number.or_else(|| T::try_from(header.default?).ok()))
+    }
+
+    fn needed<T: TryFrom<i64>>(&self, name: &str) -> Result<T, Answer> {
+        self.optional(name)?.ok_or_else(|| missing(name))
+    }
+
+    fn is_other(&self, name: &str) -> Result<bool, Answer> {
+        let Some(Value::OneOf(words)) = self.row.header(name).map(|header| header.value) else {
+            return Ok(false);
+        };
+        let Some(text) = self.get(name) else { return Ok(false) };
+        match words.iter().position(|word| *word == text) {
+            Some(place) => Ok(place > 0),
+            None => Err(self.wrong(name, words.join(" or "))),
+        }
+    }
+
     fn payload(&self) -> &'a [u8] {
         self.request.payload.unwrap_or(b"null")
     }
 
-    fn verb(&self, kind: Kind) -> Result<Verb<'a>, Answer> {
-        Ok(match self.row.method {
-            Method::Create => Verb::Create(self.settings(kind)?),
-            Method::Delete => Verb::Delete,
-            Method::Acquire => Verb::Acquire(match kind {
-                Kind::ReadWriteLock if self.is_other("mode")? => Wish::Read,
-                Kind::ReadWriteLock => Wish::Write,
-                _ => Wish::Permits(self.own("permits")?.unwrap_or(1)),
-            }),
-            Method::Release => {
-                Verb::Release { fence: self.own("fence")?, permits: self.own("permits")? }
-            }
-            Method::Resize => Verb::Resize { permits: self.needed("permits")? },
-            Method::Check => Verb::Check { fence: self.needed("fence")? },
-            Method::Downgrade => Verb::Downgrade { fence: self.own("fence")? },
-            Method::Upgrade => Verb::Upgrade { fence: self.own("fence")? },
-            Method::Down => Verb::Down { by: self.needed("by")? },
-            Method::Wait => Verb::Wait,
-            Method::Set => Verb::Set,
-            Method::Reset => Verb::Reset { count: self.own("count")? },
-            Method::Arrive => Verb::Arrive {
-                parties: self.needed("parties")?,
-                generation: self.own("generation")?,
-            },
-            Method::Put => Verb::Put {
-                payload: self.payload(),
-                priority: self.needed("priority")?,
-                delay: self.needed("delay")?,
-            },
-            Method::Transfer => {
-                Verb::Transfer { payload: self.payload(), priority: self.needed("priority")? }
-            }
-            Method::Take => Verb::Take { manual: self.is_other("ack")? },
-            Method::Ack => {
-                Verb::Ack { message: self.needed("message")?, deliveries: self.own("deliveries")? }
-            }
-            Method::Return => Verb::Return {
-                message: self.needed("message")?,
-                deliveries: self.own("deliveries")?,
-                delay: self.needed("delay")?,
-            },
-            Method::Show => Verb::Show,
-            _ => return Err(no_such_method(self.request, Target::Object(kind, ""))),
-        })
-    }
-
-    fn semaphore(&self) -> Result<Settings, Answer> {
-        let permits = self.needed("permits")?;
-        let initial = self.own("initial")?.unwrap_or(permits);
-        if initial > permits {
-            return Err(self.wrong("initial", format!("at most permits, which is {permits}")));
-        }
-        if self.is_other("open")? {
-            return Ok(Settings::OpenSemaphore { permits, initial });
-        }
-        if initial < permits {
-            let reason = "header initial is less than permits: then it has to be open, \
-                          or nobody could add the others";
-            return Err(Answer::error(Status::Senseless, reason));
-        }
-        Ok(Settings::Semaphore { permits })
-    }
-
-    fn settings(&self, kind: Kind) -> Result<Settings, Answer> {
-        Ok(match kind {
-            Kind::Semaphore => self.semaphore()?,
-            Kind::Latch => Settings::Latch { count: self.needed("count")? },
-            Kind::Event => {
-                Settings::Event { auto: self.is_other("reset")?, set: self.is_other("set")? }
-            }
-            Kind::Queue => Settings::Queue { capacity: self.needed("capacity")? },
-            Kind::Lock | Kind::ReadWriteLock | Kind::Barrier => {
-                return Err(no_such_method(self.request, Target::Object(kind, "")));
-            }
-        })
+    fn wrong(&self, header: &str, right: impl fmt::Display) -> Answer {
+        let value: Cow<'_, str> = self.get(header).unwrap_or_default().chars().take(64).collect();
+        Answer::error(
+            Status::Senseless,
+            format!("header {header} is {value:?}; it should be {right}"),
+        )
     }
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::super::command::{Settings, Wish};
 use super::super::event::Event;
 use super::super::session::{Kept, Owner, Session};
+use super::super::verb::{Settings, Wish};
 use super::{Barrier, Body, Object, State};
 
 impl State {

@@ -1,9 +1,9 @@
 //! Who has what: holds, and messages that are out.
 
 use super::super::codec::BadEvent;
-use super::super::command::Wish;
 use super::super::gate::Give;
 use super::super::session::{Belongings, Owner};
+use super::super::verb::Wish;
 use super::{Hold, State, no_message};
 
 impl State {

@@ -15,13 +15,14 @@ use semaforo::policy::Permits;
 use semaforo_protocol::Kind;
 
 use super::codec::{BadEvent, Reader};
-use super::command::{Charge, ConnectionKey, Settings, Wish};
+use super::command::{Charge, ConnectionKey};
 use super::event::Event;
 use super::gate::{Gate, Give};
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::session::{Belongings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
+use super::verb::{Settings, Wish};
 use super::waits::{Chain, Line, Wait};
 use super::{MAX_FENCE, MAX_PARTIES};
 

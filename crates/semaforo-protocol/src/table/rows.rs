@@ -1,12 +1,66 @@
-//! The rows: what can be asked of what.
+//! The rows: the names of the methods, their headers, and what can be asked of what.
 
 use super::headers::{
-    ACK, AFTER, BY, CAPACITY, COUNT, DELAY, DELIVERIES, FENCE, GENERATION, INITIAL, LABEL, LIMIT,
-    LIMITS, MAX_DEPTH, MAX_FRAME, MESSAGE, MODE, NEW_COUNT, OPEN, PARTIES, PERMITS_GIVEN,
-    PERMITS_MADE, PERMITS_WANTED, PREFIX, PRIORITY, RESET, SEQ, SET, TIMEOUT, TTL,
+    Header, LARGEST, LIMITS, MAX_DEPTH, MAX_FRAME, SEQ, TIMEOUT, Value, number, one_of, text,
 };
-use super::{Effect, Header, Method, Resource, Right, Row, Session};
+use super::method::methods;
+use super::{Effect, Resource, Right, Row, Session};
 use crate::Kind;
+use crate::limits::{
+    DEFAULT_LIST, DEFAULT_TTL, MAX_DELAY, MAX_ID, MAX_LIST, MAX_PARTIES, MAX_PERMITS, MAX_TTL,
+    MIN_TTL,
+};
+
+methods! {
+    // Of the server.
+    Ping "PING" Echo "ECHO" Auth "AUTH" Cancel "CANCEL" List "LIST" Reload "RELOAD"
+    Shutdown "SHUTDOWN"
+    // Of sessions.
+    Open "OPEN" KeepAlive "KEEPALIVE" Close "CLOSE"
+    // Of objects.
+    Create "CREATE" Delete "DELETE" Show "SHOW"
+    Acquire "ACQUIRE" Release "RELEASE" Check "CHECK" Resize "RESIZE"
+    Downgrade "DOWNGRADE" Upgrade "UPGRADE"
+    Down "DOWN" Wait "WAIT" Set "SET" Reset "RESET" Arrive "ARRIVE"
+    Put "PUT" Transfer "TRANSFER" Take "TAKE" Ack "ACK" Return "RETURN"
+}
+
+const COUNTED: i64 = u32::MAX as i64;
+const PERMITS: i64 = MAX_PERMITS as i64;
+
+// The headers of methods, by their meaning: one name may have several.
+const FENCE: Header = number("fence", 1, LARGEST, "the hold that is meant");
+const MESSAGE: Header = number("message", 1, LARGEST, "the number of the message").required();
+const DELIVERIES: Header = number("deliveries", 1, LARGEST, "the delivery of it that is meant");
+const DELAY: Header =
+    number("delay", 0, MAX_DELAY as i64, "milliseconds until it can be taken").or(0);
+const PRIORITY: Header =
+    number("priority", i32::MIN as i64, i32::MAX as i64, "smaller goes first").or(0);
+const PERMITS_MADE: Header = number("permits", 1, PERMITS, "how many there are").required();
+const INITIAL: Header = number("initial", 0, PERMITS, "if it is open: at first; default: all");
+const OPEN: Header = one_of("open", &["false", "true"], "whether anybody may add permits");
+const PERMITS_WANTED: Header = number("permits", 0, PERMITS, "default 1").or(1);
+const PERMITS_GIVEN: Header = number("permits", 1, PERMITS, "default: all of the hold");
+const MODE: Header = one_of("mode", &["write", "read"], "how it is held");
+const COUNT: Header = number("count", 0, COUNTED, "what it begins with").required();
+const NEW_COUNT: Header = number("count", 0, COUNTED, "default: what it began with");
+const BY: Header = number("by", 1, COUNTED, "default 1").or(1);
+const RESET: Header = one_of("reset", &["manual", "auto"], "whether a passage resets it");
+const SET: Header = one_of("set", &["false", "true"], "whether it begins set");
+const PARTIES: Header = number("parties", 1, MAX_PARTIES as i64, "how many meet").required();
+const GENERATION: Header =
+    number("generation", 0, LARGEST, "if that one is over, it is not waited for");
+const CAPACITY: Header =
+    number("capacity", 0, LARGEST, "messages it may hold; 0: no bound of its own").or(0);
+const ACK: Header =
+    one_of("ack", &["auto", "manual"], "whether it has to be acknowledged, by its session");
+const TTL: Header =
+    number("ttl", MIN_TTL as i64, MAX_TTL as i64, "milliseconds of silence until it ends")
+        .or(DEFAULT_TTL as i64);
+const LABEL: Header = text("label", Value::Plain(MAX_ID), "shown to people, at most 128 bytes");
+const PREFIX: Header = text("prefix", Value::Text, "only names that begin so");
+const LIMIT: Header = number("limit", 1, MAX_LIST as i64, "default 1000").or(DEFAULT_LIST as i64);
+const AFTER: Header = text("after", Value::Path, "only what comes behind this object");
 
 // A row begins as one of these two, and the methods after it say what is different.
 
