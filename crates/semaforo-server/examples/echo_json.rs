@@ -7,8 +7,8 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
+use semaforo_protocol::wire::{self, Request, Scan, Scanner};
 use semaforo_server::net::{self, ConnectionId, Connections, Limits, Peer, Service, limits};
-use semaforo_server::wire::{self, Request, Scan, Scanner};
 
 /// How far each connection was looked at, by its index.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use semaforo_server::wire::{Answer, FrameError, Limits, Request, Scan, Scanner};
+use semaforo_protocol::wire::{Answer, FrameError, Limits, Request, Scan, Scanner};
 
 /// The first byte says how long the pieces are; what was seen is wiped.
 fn in_pieces(input: &[u8], length: usize) -> Result<Scan, FrameError> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use semaforo_client::{Client, Connect, Error};
+use semaforo_protocol::limits::MAX_ID;
 
 use super::duration;
 use super::exit::{self, Failure};
-use crate::client::{Client, Connect, Error};
 use crate::server::files;
-use crate::server::limits::MAX_ID;
 
 /// Where the token may be said. Children of `run` and `work` are not told.
 pub(super) const TOKEN_VARIABLE: &str = "SEMAFORO_TOKEN";

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semaforo::{CancelSource, CancelToken};
+use semaforo_client::{Client, Error, Raw, Reply};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::connection::Connection;
 use super::exit::Failure;
 use super::output::Output;
 use super::process::signals;
-use crate::client::{Client, Error, Raw, Reply};
 
 /// How long a session outlives a client that was killed while it waited.
 const WAITING_TTL: Duration = Duration::from_secs(10);

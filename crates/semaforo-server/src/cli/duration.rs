@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::server::limits::{MAX_TTL, MIN_TTL};
+use semaforo_protocol::limits::{MAX_TTL, MIN_TTL};
 
 /// Reads a duration: numbers with units (`ms`, `s`, `m`, `h`, `d`), one after the other.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {

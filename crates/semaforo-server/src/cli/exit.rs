@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
 use super::visible::visible;
-use crate::client;
 
 /// The command line was not understood (`EX_USAGE` of `sysexits.h`).
 pub const USAGE: u8 = 64;
@@ -106,7 +105,7 @@ pub(super) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// What helps, if something is not there that has to be made first.
 fn hint(error: &anyhow::Error) -> String {
-    let Some(client::Error::NotFound(message)) = error.downcast_ref() else {
+    let Some(semaforo_client::Error::NotFound(message)) = error.downcast_ref() else {
         return String::new();
     };
     let kinds = ["queue", "semaphore", "latch", "event"];
@@ -120,15 +119,15 @@ fn status(error: &anyhow::Error) -> u8 {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.status;
     }
-    match error.downcast_ref::<client::Error>() {
-        Some(client::Error::TimedOut) => TIMED_OUT,
-        Some(client::Error::SessionLost) => SESSION_LOST,
+    match error.downcast_ref::<semaforo_client::Error>() {
+        Some(semaforo_client::Error::TimedOut) => TIMED_OUT,
+        Some(semaforo_client::Error::SessionLost) => SESSION_LOST,
         Some(
-            client::Error::CannotConnect(_)
-            | client::Error::Disconnected
-            | client::Error::ShuttingDown,
+            semaforo_client::Error::CannotConnect(_)
+            | semaforo_client::Error::Disconnected
+            | semaforo_client::Error::ShuttingDown,
         ) => UNAVAILABLE,
-        Some(client::Error::Refused { status: 401 | 403, .. }) => NOT_ALLOWED,
+        Some(semaforo_client::Error::Refused { status: 401 | 403, .. }) => NOT_ALLOWED,
         _ => FAILURE,
     }
 }
@@ -141,20 +140,20 @@ mod tests {
     #[test]
     fn an_error_has_its_status_also_under_other_words() {
         for (error, expected) in [
-            (client::Error::TimedOut, TIMED_OUT),
-            (client::Error::Disconnected, UNAVAILABLE),
-            (client::Error::SessionLost, SESSION_LOST),
-            (client::Error::NotFound(String::new()), FAILURE),
-            (client::Error::Refused { status: 403, message: String::new() }, NOT_ALLOWED),
-            (client::Error::Refused { status: 507, message: String::new() }, FAILURE),
+            (semaforo_client::Error::TimedOut, TIMED_OUT),
+            (semaforo_client::Error::Disconnected, UNAVAILABLE),
+            (semaforo_client::Error::SessionLost, SESSION_LOST),
+            (semaforo_client::Error::NotFound(String::new()), FAILURE),
+            (semaforo_client::Error::Refused { status: 403, message: String::new() }, NOT_ALLOWED),
+            (semaforo_client::Error::Refused { status: 507, message: String::new() }, FAILURE),
         ] {
             let error = Err::<(), _>(error).context("with some words").unwrap_err();
             assert_eq!(status(&error), expected, "{error:#}");
         }
         assert_eq!(status(&Failure::usage("what?")), USAGE);
-        let missing = client::Error::NotFound("there is no queue \"q\"".into());
+        let missing = semaforo_client::Error::NotFound("there is no queue \"q\"".into());
         assert_eq!(hint(&missing.into()), "; `semaforo queue create` makes one");
-        let missing = client::Error::NotFound("there is no lock \"q\"".into());
+        let missing = semaforo_client::Error::NotFound("there is no lock \"q\"".into());
         assert_eq!(hint(&missing.into()), "");
         assert_eq!(by_signal(15), 143);
     }

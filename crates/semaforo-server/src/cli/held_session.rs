@@ -10,10 +10,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use semaforo_client::Error;
 
 use super::exit::{self, Failure};
 use super::output::is_session;
-use crate::client::Error;
 use crate::server::files;
 
 /// Where the session may be said.

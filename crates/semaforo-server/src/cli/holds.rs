@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use semaforo_client::{Client, Error, Raw, Reply};
 
 use super::context::{Context, Interrupt};
 use super::duration;
 use super::held_session::{self, NewFile, SESSION_VARIABLE};
-use crate::client::{Client, Error, Raw, Reply};
 
 /// A session is not waited for in a line: also who does not want to wait gives the server this time to open or
 /// find one.
@@ -203,7 +203,7 @@ impl Acquire {
 
 fn time_to_live(reply: &Reply) -> Duration {
     let ttl = reply.header("ttl").and_then(|ttl| ttl.parse().ok());
-    Duration::from_millis(ttl.unwrap_or(crate::server::limits::DEFAULT_TTL))
+    Duration::from_millis(ttl.unwrap_or(semaforo_protocol::limits::DEFAULT_TTL))
 }
 
 impl Held {

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use semaforo_client::{Client, Error};
+use semaforo_protocol::limits::MAX_LIST;
 use serde_json::Value;
 
 use super::context::Context;
 use super::kind::Kind;
-use crate::client::{Client, Error};
-use crate::server::limits::MAX_LIST;
 
 /// Lists what there is: how many hold it (of a queue: how many messages it has), and how many wait
 #[derive(Args, Debug)]

@@ -3,11 +3,11 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
+use semaforo_client::{Error, Reply};
 use serde_json::{Map, Value};
 
 use super::exit::{self, Failure};
 use super::visible::{visible, visible_lines};
-use crate::client::{Error, Reply};
 
 /// The number of SIGPIPE: a program that others read from ends so, if they stop.
 const BROKEN_PIPE: i32 = 13;

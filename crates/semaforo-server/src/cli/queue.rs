@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
+use semaforo_client::{Client, Message, Raw};
 use serde_json::Value;
 
 use super::context::{Context, Interrupt};
 use super::duration;
 use super::exit::Failure;
 use super::show;
-use crate::client::{Client, Message, Raw};
 
 /// Puts messages into a queue, and takes them
 #[derive(Debug, Subcommand)]

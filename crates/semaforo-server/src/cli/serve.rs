@@ -13,15 +13,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::fs::Mode;
 use rustls::sign::CertifiedKey;
+use semaforo_protocol::wire;
 
 use super::duration;
 use crate::journal::Durability;
+use crate::net;
 use crate::net::tls::Certificates;
 use crate::server::access::Tokens;
 use crate::server::files::Holds;
 use crate::server::log::{self, Format, Level, Log};
 use crate::server::{JournalKind, Options, Reload, Server, files, http};
-use crate::{net, wire};
 
 /// How often a journal is synced with `--durability interval`.
 const INTERVAL: &str = "1s";

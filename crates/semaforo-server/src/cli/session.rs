@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
+use semaforo_client::Error;
 
 use super::connection::label;
 use super::context::Context;
 use super::duration;
 use super::held_session::{self, NewFile, SESSION_VARIABLE};
-use crate::client::Error;
 
 /// Opens a session that holds what several commands acquire
 #[derive(Debug, Subcommand)]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use semaforo_protocol::table::{MAX_DEPTH, MAX_FRAME};
+
 use super::codec::{BadEvent, Reader, put_bytes, put_number};
 use super::command::Charge;
 use super::ids::ObjectId;
@@ -69,9 +71,14 @@ pub enum Header {
     Index = 6,
     /// Whether an object was made by this request: 1, or 0 if it was there.
     Created = 7,
+    /// The most bytes of a request.
+    MaxFrame = 8,
+    /// The deepest nesting of a request.
+    MaxDepth = 9,
 }
 
 impl Header {
+    /// Those of answers that can be kept, by their numbers in the journal.
     pub(super) const ALL: [Self; 8] = [
         Self::Fence,
         Self::Ttl,
@@ -95,6 +102,8 @@ impl Header {
             Self::Generation => "generation",
             Self::Index => "index",
             Self::Created => "created",
+            Self::MaxFrame => MAX_FRAME,
+            Self::MaxDepth => MAX_DEPTH,
         }
     }
 }

@@ -4,12 +4,13 @@
 //! of its own. Rounds are numbered by fences: a round that is not there any more is over.
 
 use super::answer::{Answer, Header, Status};
-use super::decide::{bad_request, error};
+use super::decide::{bad_request, error, no_such_method};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::state::{Barrier, Body, Object};
+use super::verb::Verb;
 use super::waits::Ask;
-use super::{Kernel, Kind, Output, Reply, RequestContext, SMALL};
+use super::{Kernel, Kind, MAX_PARTIES, Output, Reply, RequestContext, SMALL};
 
 /// The line of parties whose answer is not kept: if there are very many they are told by and by.
 const PLAIN: usize = 0;
@@ -17,15 +18,29 @@ const PLAIN: usize = 0;
 /// of them have it, or none.
 const NUMBERED: usize = 1;
 
-/// The most parties that a barrier can have.
-pub const MAX_PARTIES: u32 = 1 << 20;
-
 /// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are kept together when the
 /// last has come: that has to fit into one batch of the journal, and to be quickly done.
 pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 
 impl Kernel {
-    pub(super) fn arrive(
+    /// What is asked of a barrier, whether or not anybody is there.
+    pub(super) fn serve_barrier(
+        &mut self,
+        context: &RequestContext,
+        name: &str,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match verb {
+            Verb::Arrive { parties, generation } => {
+                self.arrive(context, name, parties, generation, out)
+            }
+            Verb::Reset { .. } => self.reset_barrier(name, out),
+            verb => no_such_method(Kind::Barrier, verb),
+        }
+    }
+
+    fn arrive(
         &mut self,
         context: &RequestContext,
         name: &str,
@@ -182,12 +197,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn reset_barrier(
-        &mut self,
-        _: &RequestContext,
-        name: &str,
-        out: &mut Output,
-    ) -> Reply {
+    fn reset_barrier(&mut self, name: &str, out: &mut Output) -> Reply {
         if let Some(id) = self.state.find(Kind::Barrier, name) {
             self.forget_postponed(id);
             if let Some(Object { body: Body::Barrier(barrier), .. }) = self.state.object_mut(id) {

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use semaforo_protocol::table::{Method, Row, SERVER, SESSIONS};
+
 use super::Kind;
 use super::session::SessionId;
+use super::verb::Verb;
 use super::view::Selection;
 
 /// Milliseconds of the kernel's clock, which only grows.
@@ -110,173 +113,19 @@ pub enum Operation<'a> {
     List(Selection<'a>),
 }
 
-/// What can be done with an object, depending on its kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb<'a> {
-    /// It is to exist.
-    Create(Settings),
-    /// It is not to exist.
-    Delete,
-    /// What does it look like?
-    Show,
-    /// A hold of so many permits (1 of a lock), or for writing or reading.
-    Acquire(HoldMode),
-    /// A hold, or part of it, is given back.
-    Release {
-        /// Which; none: the only one.
-        fence: Option<u64>,
-        /// How many permits of it; none: all. Of an open semaphore: how many are added; none: one.
-        permits: Option<u32>,
-    },
-    /// A semaphore is to have another number of permits.
-    Resize {
-        /// How many.
-        permits: u32,
-    },
-    /// Does this hold exist?
-    Check {
-        /// Which.
-        fence: u64,
-    },
-    /// From writer to reader.
-    Downgrade {
-        /// Which hold; none: the only one.
-        fence: Option<u64>,
-    },
-    /// From only reader to writer.
-    Upgrade {
-        /// Which hold; none: the only one.
-        fence: Option<u64>,
-    },
-    /// Counts a latch down.
-    Down {
-        /// By how much.
-        by: u32,
-    },
-    /// Waits for a latch or an event.
-    Wait,
-    /// Sets an event.
-    Set,
-    /// Resets an event, a barrier, or a latch.
-    Reset {
-        /// To this count; none: to what it began with.
-        count: Option<u32>,
-    },
-    /// Waits for the other parties.
-    Arrive {
-        /// How many there are.
-        parties: u32,
-        /// Which round is meant.
-        generation: Option<u64>,
-    },
-    /// A message for whoever takes it.
-    Put {
-        /// Its bytes.
-        payload: &'a [u8],
-        /// Smaller ones are taken first.
-        priority: i32,
-        /// How long until it can be taken.
-        delay: Millis,
-    },
-    /// A message that is to be taken while its sender waits.
-    Transfer {
-        /// Its bytes.
-        payload: &'a [u8],
-        /// Smaller ones are taken first.
-        priority: i32,
-    },
-    /// The first message.
-    Take {
-        /// It stays out until it is acknowledged.
-        manual: bool,
-    },
-    /// A message is done with.
-    Ack {
-        /// Which.
-        message: u64,
-        /// Which delivery of it; none: the one that there is.
-        deliveries: Option<u64>,
-    },
-    /// A message goes back.
-    Return {
-        /// Which.
-        message: u64,
-        /// Which delivery of it; none: the one that there is.
-        deliveries: Option<u64>,
-        /// How long until it can be taken again.
-        delay: Millis,
-    },
-}
-
-impl Verb<'_> {
-    /// What it is called in a request.
+impl Operation<'_> {
+    /// What the table of methods says of it; nothing if objects of that kind do not have the method.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Create(_) => "CREATE",
-            Self::Delete => "DELETE",
-            Self::Show => "SHOW",
-            Self::Acquire(_) => "ACQUIRE",
-            Self::Release { .. } => "RELEASE",
-            Self::Resize { .. } => "RESIZE",
-            Self::Check { .. } => "CHECK",
-            Self::Downgrade { .. } => "DOWNGRADE",
-            Self::Upgrade { .. } => "UPGRADE",
-            Self::Down { .. } => "DOWN",
-            Self::Wait => "WAIT",
-            Self::Set => "SET",
-            Self::Reset { .. } => "RESET",
-            Self::Arrive { .. } => "ARRIVE",
-            Self::Put { .. } => "PUT",
-            Self::Transfer { .. } => "TRANSFER",
-            Self::Take { .. } => "TAKE",
-            Self::Ack { .. } => "ACK",
-            Self::Return { .. } => "RETURN",
-        }
+    pub fn row(&self) -> Option<&'static Row> {
+        let (rows, method) = match self {
+            Self::Object { kind, verb, .. } => return Row::of(*kind, verb.method()),
+            Self::Ping => (SERVER.rows, Method::Ping),
+            Self::Cancel { .. } => (SERVER.rows, Method::Cancel),
+            Self::List(_) => (SERVER.rows, Method::List),
+            Self::Open { .. } => (SESSIONS.rows, Method::Open),
+            Self::KeepAlive => (SESSIONS.rows, Method::KeepAlive),
+            Self::Close => (SESSIONS.rows, Method::Close),
+        };
+        rows.iter().find(|row| row.method == method)
     }
-}
-
-/// How something is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldMode {
-    /// By so many permits of a semaphore; 1 of a lock.
-    Permits(u32),
-    /// For reading, beside other readers.
-    Read,
-    /// For writing, alone.
-    Write,
-}
-
-/// What an object is created with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settings {
-    /// A semaphore.
-    Semaphore {
-        /// How many permits there are.
-        permits: u32,
-    },
-    /// A semaphore whose permits nobody holds: to acquire one uses it up, and anybody may add one.
-    OpenSemaphore {
-        /// The most permits that there can be.
-        permits: u32,
-        /// How many there are at first.
-        initial: u32,
-    },
-    /// A latch.
-    Latch {
-        /// Where it begins.
-        count: u32,
-    },
-    /// An event.
-    Event {
-        /// Whether a set lets only one through.
-        auto: bool,
-        /// Whether it begins set.
-        set: bool,
-    },
-    /// A queue.
-    Queue {
-        /// The most messages; 0: no bound.
-        capacity: u64,
-    },
 }

@@ -1,18 +1,18 @@
 //! A command comes in: for which session, for the first time or again, and for what.
 
+use semaforo_protocol::limits::MAX_OUTSTANDING;
+use semaforo_protocol::table::Row;
+
 use super::answer::{Answer, Content, Header, Status};
-use super::command::{Command, HoldMode, Millis, Operation, Origin, Retry, Settings, Verb};
+use super::command::{Command, Millis, Operation, Origin, Retry};
 use super::event::Event;
 use super::ids::{ObjectId, SessionSlot, WaitId};
-use super::policy_object::Entry;
 use super::semaphores::no_number;
 use super::session::{Owner, SessionId};
 use super::state::{Body, Object};
+use super::verb::{HoldMode, Settings, Verb};
 use super::view::View;
 use super::{Kernel, Kind, Output, Reply, RequestContext, SessionEnd};
-
-/// How many requests of a session may be numbered and not acknowledged.
-pub const MAX_OUTSTANDING: u64 = 1024;
 
 impl Kernel {
     /// Decides about a command: its own reply is returned, what else happens is added to `out`.
@@ -49,7 +49,8 @@ impl Kernel {
         {
             return reply;
         }
-        let changes = changes(&command.operation);
+        let row = command.operation.row();
+        let changes = row.is_some_and(|row| row.keeps_outcome);
         if changes
             && retry.is_some()
             && let Some(refusal) = self.no_memory_to_keep(&command.operation)
@@ -186,23 +187,17 @@ impl Kernel {
             (Kind::ReadWriteLock, Verb::Acquire(mode)) => {
                 self.enter_by_use(context, kind, name, mode, out)
             }
-            (Kind::Barrier, Verb::Arrive { parties, generation }) => {
-                self.arrive(context, name, parties, generation, out)
+            (Kind::Barrier, verb) if verb != Verb::Show => {
+                self.serve_barrier(context, name, verb, out)
             }
-            (Kind::Barrier, Verb::Reset { .. }) => self.reset_barrier(context, name, out),
             _ => match self.state.find(kind, name) {
                 Some(id) => self.serve_at(context, kind, id, verb, out),
-                None => match verb {
-                    _ if !understands(kind, verb) => no_such_method(kind, verb),
-                    Verb::Release { .. }
-                    | Verb::Check { .. }
-                    | Verb::Downgrade { .. }
-                    | Verb::Upgrade { .. }
-                        if kind.exists_by_use() =>
-                    {
+                None => match Row::of(kind, verb.method()) {
+                    None => no_such_method(kind, verb),
+                    Some(row) if row.names_a_hold && kind.exists_by_use() => {
                         error(Status::Gone, format!("nobody holds {} {name:?}", kind.singular()))
                     }
-                    _ => {
+                    Some(_) => {
                         error(Status::NotFound, format!("there is no {} {name:?}", kind.singular()))
                     }
                 },
@@ -228,47 +223,9 @@ impl Kernel {
                 None => error(Status::NotFound, "there is no such object"),
             },
             (_, Verb::Delete) if !kind.exists_by_use() => self.delete(id, out),
-            (Kind::Semaphore, Verb::Acquire(mode)) => self.acquire(context, id, mode, out),
-            (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, verb) => match verb {
-                Verb::Release { fence: None, permits } if self.is_open_at(id) => {
-                    self.add_permits(id, permits.unwrap_or(1), out)
-                }
-                Verb::Resize { permits } if kind == Kind::Semaphore => {
-                    self.resize(id, permits, out)
-                }
-                Verb::Release { fence, permits } => {
-                    // Others know nothing of permits.
-                    let permits = permits.filter(|_| kind == Kind::Semaphore);
-                    self.release(context, id, fence, permits, out)
-                }
-                Verb::Check { fence } => self.check(id, fence),
-                Verb::Downgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.downgrade(context, id, fence, out)
-                }
-                Verb::Upgrade { fence } if kind == Kind::ReadWriteLock => {
-                    self.upgrade(context, id, fence, out)
-                }
-                _ => no_such_method(kind, verb),
-            },
-            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(context, id, Entry::Pass, out),
-            (Kind::Latch, Verb::Down { by }) => self.count_down(id, by, out),
-            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(id, count, out),
-            (Kind::Event, Verb::Set) => self.signal(id, true, out),
-            (Kind::Event, Verb::Reset { .. }) => self.signal(id, false, out),
-            (Kind::Queue, Verb::Put { payload, priority, delay }) => {
-                self.put(context, id, payload, priority, delay, out)
-            }
-            (Kind::Queue, Verb::Transfer { payload, priority }) => {
-                self.transfer(context, id, payload, priority, out)
-            }
-            (Kind::Queue, Verb::Take { manual }) => self.take(context, id, manual, out),
-            (Kind::Queue, Verb::Ack { message, deliveries }) => {
-                self.acknowledge(context, id, message, deliveries, out)
-            }
-            (Kind::Queue, Verb::Return { message, deliveries, delay }) => {
-                self.give_back(context, id, (message, deliveries), delay, out)
-            }
-            (kind, verb) => no_such_method(kind, verb),
+            (Kind::Queue, verb) => self.serve_queue(context, id, verb, out),
+            (Kind::Barrier, verb) => no_such_method(kind, verb),
+            (kind, verb) => self.serve_policy(context, kind, id, verb, out),
         }
     }
 
@@ -368,19 +325,6 @@ impl Kernel {
     }
 }
 
-/// Whether it changes something, so that doing it twice is not the same as once.
-fn changes(operation: &Operation<'_>) -> bool {
-    match operation {
-        Operation::Ping
-        | Operation::Open { .. }
-        | Operation::KeepAlive
-        | Operation::Close
-        | Operation::Cancel { .. }
-        | Operation::List(_) => false,
-        Operation::Object { verb, .. } => !matches!(verb, Verb::Show | Verb::Check { .. }),
-    }
-}
-
 fn settings_kind(settings: Settings) -> Kind {
     match settings {
         Settings::Semaphore { .. } | Settings::OpenSemaphore { .. } => Kind::Semaphore,
@@ -390,33 +334,9 @@ fn settings_kind(settings: Settings) -> Kind {
     }
 }
 
-/// Whether objects of that kind have that method.
-#[must_use]
-pub(super) fn understands(kind: Kind, verb: Verb<'_>) -> bool {
-    let made = !kind.exists_by_use();
-    match verb {
-        Verb::Show => true,
-        Verb::Create(_) | Verb::Delete => made,
-        Verb::Acquire(_) | Verb::Release { .. } | Verb::Check { .. } => {
-            matches!(kind, Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock)
-        }
-        Verb::Resize { .. } => kind == Kind::Semaphore,
-        Verb::Downgrade { .. } | Verb::Upgrade { .. } => kind == Kind::ReadWriteLock,
-        Verb::Down { .. } => kind == Kind::Latch,
-        Verb::Wait => matches!(kind, Kind::Latch | Kind::Event),
-        Verb::Set => kind == Kind::Event,
-        Verb::Reset { .. } => matches!(kind, Kind::Latch | Kind::Event | Kind::Barrier),
-        Verb::Arrive { .. } => kind == Kind::Barrier,
-        Verb::Put { .. }
-        | Verb::Transfer { .. }
-        | Verb::Take { .. }
-        | Verb::Ack { .. }
-        | Verb::Return { .. } => kind == Kind::Queue,
-    }
-}
-
-fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
-    error(Status::NoSuchMethod, format!("a {} has no method {}", kind.singular(), verb.name()))
+pub(super) fn no_such_method(kind: Kind, verb: Verb<'_>) -> Reply {
+    let (kind, method) = (kind.singular(), verb.method().name());
+    error(Status::NoSuchMethod, format!("a {kind} has no method {method}"))
 }
 
 pub(super) fn error(status: Status, reason: impl Into<std::borrow::Cow<'static, str>>) -> Reply {

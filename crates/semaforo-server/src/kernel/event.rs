@@ -3,12 +3,14 @@
 //! An event is a number and its fields, one after another, without a length: a batch of them is read
 //! from beginning to end. Numbers of events are never used for anything else again.
 
+use semaforo_protocol::Kind;
+
 use super::answer::Answer;
 use super::codec::{BadEvent, Reader, put_bytes, put_number, put_signed};
-use super::command::{HoldMode, Millis, Settings};
+use super::command::Millis;
 use super::ids::{ObjectId, SessionSlot};
-use super::kind::Kind;
 use super::session::SessionId;
+use super::verb::{HoldMode, Settings};
 
 /// Something that has happened. Folded in their order, events give the state.
 #[derive(Clone, Debug, PartialEq)]

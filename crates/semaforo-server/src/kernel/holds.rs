@@ -4,14 +4,14 @@
 use semaforo::policy::{CountDown, CountError, Lanes};
 
 use super::answer::{Answer, Header, Status};
-use super::command::HoldMode;
-use super::decide::{bad_request, error};
+use super::decide::{bad_request, error, no_such_method};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::policy_object::{Entry, Give, PolicyObject};
 use super::semaphores::too_many;
 use super::session::Owner;
 use super::state::{Body, Hold, Object, Postponed};
+use super::verb::{HoldMode, Verb};
 use super::waits::Ask;
 use super::{Kernel, Kind, Output, Reply, RequestContext};
 
@@ -20,6 +20,44 @@ impl Kernel {
         match self.state.object(id) {
             Some(Object { body: Body::Policy(policy), .. }) => Some(policy),
             _ => None,
+        }
+    }
+
+    /// What is asked of a lock, semaphore, reader-writer lock, latch or event that is there.
+    pub(super) fn serve_policy(
+        &mut self,
+        context: &RequestContext,
+        kind: Kind,
+        id: ObjectId,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match (kind, verb) {
+            (Kind::Semaphore, Verb::Acquire(mode)) => self.acquire(context, id, mode, out),
+            (Kind::Semaphore, Verb::Release { fence: None, permits }) if self.is_open_at(id) => {
+                self.add_permits(id, permits.unwrap_or(1), out)
+            }
+            (Kind::Semaphore, Verb::Release { fence, permits }) => {
+                self.release(context, id, fence, permits, out)
+            }
+            (Kind::Semaphore, Verb::Resize { permits }) => self.resize(id, permits, out),
+            // These know nothing of permits.
+            (Kind::Lock | Kind::ReadWriteLock, Verb::Release { fence, .. }) => {
+                self.release(context, id, fence, None, out)
+            }
+            (Kind::Lock | Kind::Semaphore | Kind::ReadWriteLock, Verb::Check { fence }) => {
+                self.check(id, fence)
+            }
+            (Kind::ReadWriteLock, Verb::Downgrade { fence }) => {
+                self.downgrade(context, id, fence, out)
+            }
+            (Kind::ReadWriteLock, Verb::Upgrade { fence }) => self.upgrade(context, id, fence, out),
+            (Kind::Latch | Kind::Event, Verb::Wait) => self.enter(context, id, Entry::Pass, out),
+            (Kind::Latch, Verb::Down { by }) => self.count_down(id, by, out),
+            (Kind::Latch, Verb::Reset { count }) => self.reset_latch(id, count, out),
+            (Kind::Event, Verb::Set) => self.signal(id, true, out),
+            (Kind::Event, Verb::Reset { .. }) => self.signal(id, false, out),
+            (kind, verb) => no_such_method(kind, verb),
         }
     }
 

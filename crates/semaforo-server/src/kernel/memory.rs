@@ -3,8 +3,10 @@
 //! An estimate, from counts that are known at any time: the sizes of the structs, with what their collections have in
 //! reserve and what the allocator adds. `tests/memory.rs` compares it with the truth, kind by kind.
 
+use semaforo_protocol::table::Effect;
+
 use super::answer::{Answer, Status};
-use super::command::{Operation, Verb};
+use super::command::Operation;
 use super::{Kernel, Kind};
 
 /// An object, beside its name.
@@ -50,7 +52,8 @@ impl Kernel {
     /// beyond the limit: also when the memory is used up it can be freed.
     pub(super) fn no_memory_to_keep(&self, operation: &Operation<'_>) -> Option<Answer> {
         let limit = self.limits.memory;
-        let beyond = if gives_back(operation) { limit / BEYOND } else { 0 };
+        let gives_back = operation.row().is_some_and(|row| row.effect == Effect::Shrinks);
+        let beyond = if gives_back { limit / BEYOND } else { 0 };
         self.no_memory_within(limit.saturating_add(beyond), OUTCOME)
     }
 
@@ -60,17 +63,4 @@ impl Kernel {
             Answer::error(Status::NoSpace, reason)
         })
     }
-}
-
-/// Whether there is less of something after that.
-fn gives_back(operation: &Operation<'_>) -> bool {
-    let Operation::Object { verb, .. } = operation else { return false };
-    matches!(
-        verb,
-        Verb::Delete
-            | Verb::Release { .. }
-            | Verb::Ack { .. }
-            | Verb::Take { .. }
-            | Verb::Return { .. }
-    )
 }

@@ -18,7 +18,6 @@ mod decide;
 mod event;
 mod holds;
 mod ids;
-mod kind;
 mod leaving;
 mod memory;
 mod messages;
@@ -30,23 +29,23 @@ mod semaphores;
 mod session;
 mod slots;
 mod state;
+mod verb;
 mod view;
 mod waits;
 mod withdrawal;
 
 pub use answer::{Answer, Content, Header, Headers, Parcel, Status};
-pub use barriers::{MAX_NUMBERED_PARTIES, MAX_PARTIES};
+pub use barriers::MAX_NUMBERED_PARTIES;
 pub use codec::BadEvent;
-pub use command::{
-    Charge, Command, ConnectionKey, HoldMode, Millis, Operation, Origin, Retry, Settings, Verb,
-};
-pub use decide::MAX_OUTSTANDING;
+pub use command::{Charge, Command, ConnectionKey, Millis, Operation, Origin, Retry};
 pub use event::Event;
 pub use ids::{ObjectId, SessionSlot, WaitId};
-pub use kind::Kind;
+pub use semaforo_protocol::Kind;
+pub use semaforo_protocol::limits::{MAX_FENCE, MAX_PARTIES};
 pub use session::{NotASession, SessionId};
 pub use slots::MOST_PLACES;
 pub use state::State;
+pub use verb::{Arguments, HoldMode, Settings, Verb};
 pub use view::{
     Census, Details, Entry, Holder, Listing, MAX_LIST_BYTES, ObjectView, Selection, View, Who,
 };
@@ -60,9 +59,6 @@ use waits::{Ask, List, Wait, Waits};
 
 /// How many fences are reserved at a time.
 const FENCE_BLOCK: u64 = 1 << 14;
-
-/// Fences stay below this, so that every JSON reader can represent them.
-pub const MAX_FENCE: u64 = 1 << 53;
 
 /// What an answer to a waiting request counts towards the room of an [output](Output), beside its message: so
 /// that the time that goes by is bounded, too. It is more than the answer has, so that a room of a MiB is used up

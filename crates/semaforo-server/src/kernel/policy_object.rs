@@ -6,7 +6,7 @@ use semaforo::policy::{
 };
 
 use super::codec::BadEvent;
-use super::command::{HoldMode, Settings};
+use super::verb::{HoldMode, Settings};
 
 /// A policy and its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::answer::{Answer, Content, Header, Parcel, Status};
 use super::command::{Charge, Millis};
-use super::decide::error;
+use super::decide::{error, no_such_method};
 use super::event::Event;
 use super::ids::{ObjectId, WaitId};
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::session::Owner;
 use super::state::{Body, Object};
+use super::verb::Verb;
 use super::waits::Ask;
-use super::{Kernel, Output, Reply, RequestContext};
+use super::{Kernel, Kind, Output, Reply, RequestContext};
 
 /// Takers wait in this line.
 const TAKERS: usize = 0;
@@ -22,6 +23,32 @@ const PUTTERS: usize = 1;
 const NUMBER_BLOCK: u64 = 1 << 14;
 
 impl Kernel {
+    /// What is asked of a queue that is there.
+    pub(super) fn serve_queue(
+        &mut self,
+        context: &RequestContext,
+        id: ObjectId,
+        verb: Verb<'_>,
+        out: &mut Output,
+    ) -> Reply {
+        match verb {
+            Verb::Put { payload, priority, delay } => {
+                self.put(context, id, payload, priority, delay, out)
+            }
+            Verb::Transfer { payload, priority } => {
+                self.transfer(context, id, payload, priority, out)
+            }
+            Verb::Take { manual } => self.take(context, id, manual, out),
+            Verb::Ack { message, deliveries } => {
+                self.acknowledge(context, id, message, deliveries, out)
+            }
+            Verb::Return { message, deliveries, delay } => {
+                self.give_back(context, id, (message, deliveries), delay, out)
+            }
+            verb => no_such_method(Kind::Queue, verb),
+        }
+    }
+
     pub(super) fn put(
         &mut self,
         context: &RequestContext,

@@ -1,13 +1,14 @@
 //! Semaphores: permits that are held, or, if it is open, used up and added; and their number.
 
 use semaforo::policy::Permits;
+use semaforo_protocol::limits::MAX_PERMITS;
 
 use super::answer::{Answer, Status};
-use super::command::HoldMode;
 use super::decide::{bad_request, error};
 use super::event::Event;
 use super::ids::ObjectId;
 use super::policy_object::{Entry, PolicyObject};
+use super::verb::HoldMode;
 use super::{Kernel, Kind, Output, Reply, RequestContext};
 
 /// The refusal of a request for more permits than there can be.
@@ -19,6 +20,8 @@ pub(super) fn too_many(policy: &PolicyObject, entry: Entry) -> Option<Answer> {
         Answer::error(Status::BadRequest, reason)
     })
 }
+
+const _: () = assert!(Permits::MAX == MAX_PERMITS);
 
 /// The refusal of a number of permits that no semaphore can have.
 pub(super) fn no_number(permits: u32) -> Option<Reply> {

@@ -3,11 +3,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::command::{ConnectionKey, HoldMode};
+use super::command::ConnectionKey;
 use super::ids::ObjectId;
 use super::messages::Messages;
 use super::session::Owner;
 use super::state::{Barrier, Body, Object};
+use super::verb::HoldMode;
 use super::waits::Line;
 use super::{Kernel, Kind};
 

@@ -14,6 +14,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use semaforo_protocol::table::Right;
 use subtle::ConstantTimeEq;
 
 use super::quotas::{Counted, Quotas};
@@ -32,19 +33,6 @@ pub struct Rights {
     observes: bool,
 }
 
-/// What a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    /// To use objects.
-    Use,
-    /// To create and delete them.
-    Create,
-    /// To stop the server, or to let it read its tokens and certificates again.
-    Administer,
-    /// To see its figures.
-    Observe,
-}
-
 impl Rights {
     /// Everything: what everybody may who can reach a server without tokens.
     #[must_use]
@@ -54,15 +42,15 @@ impl Rights {
     }
 
     /// Why it is not allowed, if it is not.
-    pub(super) fn refusal(&self, need: Need, operation: &Operation<'_>) -> Option<String> {
-        let (has, right) = match need {
-            Need::Use => (self.uses, "use"),
-            Need::Create => (self.creates, "create"),
-            Need::Administer => (self.administers, "admin"),
-            Need::Observe => (self.observes, "observe"),
+    pub(super) fn refusal(&self, right: Right, operation: &Operation<'_>) -> Option<String> {
+        let has = match right {
+            Right::Use => self.uses,
+            Right::Create => self.creates,
+            Right::Administer => self.administers,
+            Right::Observe => self.observes,
         };
         if !has {
-            return Some(format!("this token lacks the right {right:?}"));
+            return Some(format!("this token lacks the right {:?}", right.name()));
         }
         match operation {
             Operation::Object { name: begins, .. }
@@ -255,19 +243,19 @@ fedcba9876543210 rights=use,create,admin
     fn a_token_allows_what_its_line_says() {
         let tokens = Tokens::parse(FILE).unwrap();
         let ci = tokens.rights("0123456789abcdef").unwrap();
-        assert_eq!(ci.refusal(Need::Use, &object("ci/a")), None);
-        assert!(ci.refusal(Need::Use, &object("other")).is_some());
-        assert!(ci.refusal(Need::Create, &object("ci/a")).is_some());
-        assert!(ci.refusal(Need::Administer, &Operation::Ping).is_some());
+        assert_eq!(ci.refusal(Right::Use, &object("ci/a")), None);
+        assert!(ci.refusal(Right::Use, &object("other")).is_some());
+        assert!(ci.refusal(Right::Create, &object("ci/a")).is_some());
+        assert!(ci.refusal(Right::Administer, &Operation::Ping).is_some());
         let list =
             |prefix| Operation::List(Selection { kind: None, prefix, after: None, limit: 1 });
-        assert_eq!(ci.refusal(Need::Use, &list("ci/")), None);
-        assert!(ci.refusal(Need::Use, &list("ci")).is_some());
+        assert_eq!(ci.refusal(Right::Use, &list("ci/")), None);
+        assert!(ci.refusal(Right::Use, &list("ci")).is_some());
         let admin = tokens.rights("fedcba9876543210").unwrap();
-        assert_eq!(admin.refusal(Need::Administer, &Operation::Ping), None);
+        assert_eq!(admin.refusal(Right::Administer, &Operation::Ping), None);
         let usual = tokens.rights("00000000000000000").unwrap();
-        assert_eq!(usual.refusal(Need::Create, &object("q")), None);
-        assert!(usual.refusal(Need::Administer, &Operation::Ping).is_some());
+        assert_eq!(usual.refusal(Right::Create, &object("q")), None);
+        assert!(usual.refusal(Right::Administer, &Operation::Ping).is_some());
         for unknown in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {
             assert_eq!(tokens.rights(unknown), None);
         }

@@ -5,6 +5,8 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use semaforo_protocol::table::Effect;
+
 use crate::journal::{Journal, Notice, Position};
 use crate::kernel::{
     Answer, Charge, Command, ConnectionKey, Kernel, Kind, Millis, Operation, Origin, Output,
@@ -149,8 +151,8 @@ impl Engine {
     fn needed_for(&self, command: &Command<'_>) -> usize {
         match effect(&self.kernel, command) {
             Effect::Nothing => 0,
-            Effect::Needs => size(&self.kernel, command) + RESERVE,
-            Effect::GivesBack => size(&self.kernel, command),
+            Effect::Grows => size(&self.kernel, command) + RESERVE,
+            Effect::Shrinks => size(&self.kernel, command),
         }
     }
 
@@ -429,75 +431,40 @@ const OUTCOME: usize = 64;
 /// What a command adds to the journal, at most, without what it lets happen to waiting requests.
 fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
     const FIXED: usize = 2048;
-    match command.operation {
-        Operation::Object { verb: Verb::Put { payload, .. }, .. }
-        | Operation::Object { verb: Verb::Transfer { payload, .. }, .. } => {
-            // It may be kept once more, with the answer of a taker that takes it at once.
-            FIXED + 2 * payload.len()
-        }
-        Operation::Object { kind: Kind::Queue, name, verb: Verb::Take { .. } } => {
-            // It may have to come back, or is kept.
-            FIXED + kernel.first_message(name)
-        }
+    let Operation::Object { kind, name, verb } = command.operation else { return FIXED };
+    match (kind, verb) {
+        // It may have to come back, or is kept.
+        (Kind::Queue, Verb::Take { .. }) => FIXED + kernel.first_message(name),
         // The outcomes of all parties that have one kept, if this is the last to come.
-        Operation::Object { kind: Kind::Barrier, name, verb: Verb::Arrive { .. } } => {
-            FIXED + OUTCOME * kernel.numbered_parties(name)
-        }
-        _ => FIXED,
+        (Kind::Barrier, Verb::Arrive { .. }) => FIXED + OUTCOME * kernel.numbered_parties(name),
+        // A message may be kept once more, with the answer of who takes it at once.
+        _ => FIXED + 2 * verb.payload().map_or(0, <[u8]>::len),
     }
 }
 
 /// What a command does to the space of the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// It adds nothing.
-    Nothing,
-    /// It makes the state larger, or at least the journal.
-    Needs,
-    /// It makes the state smaller, and so the next snapshot: it goes on when there is little space.
-    GivesBack,
-}
-
 fn effect(kernel: &Kernel, command: &Command<'_>) -> Effect {
-    match &command.operation {
-        Operation::Ping | Operation::KeepAlive | Operation::List(_) => Effect::Nothing,
-        Operation::Open { .. } => Effect::Needs,
-        Operation::Close | Operation::Cancel { .. } => Effect::GivesBack,
+    let Some(row) = command.operation.row() else { return Effect::Nothing };
+    match command.operation {
         // It adds to what there is, as often as the count allows.
         Operation::Object { kind: Kind::Semaphore, name, verb: Verb::Release { .. } }
             if kernel.is_open(name) =>
         {
-            Effect::Needs
+            Effect::Grows
         }
-        Operation::Object { verb, .. } => match verb {
-            Verb::Show | Verb::Check { .. } => Effect::Nothing,
-            Verb::Delete | Verb::Release { .. } | Verb::Ack { .. } => Effect::GivesBack,
-            // The message is kept with the answer if that is numbered.
-            Verb::Take { .. } if command.retry.is_none() => Effect::GivesBack,
-            // It frees its taker, and the message is there already.
-            Verb::Return { .. } => Effect::GivesBack,
-            Verb::Create(_)
-            | Verb::Acquire(_)
-            | Verb::Resize { .. }
-            | Verb::Take { .. }
-            | Verb::Put { .. }
-            | Verb::Transfer { .. }
-            | Verb::Arrive { .. }
-            | Verb::Upgrade { .. }
-            | Verb::Downgrade { .. }
-            | Verb::Down { .. }
-            | Verb::Wait
-            | Verb::Set
-            | Verb::Reset { .. } => Effect::Needs,
-        },
+        // The message is kept with the answer if that is numbered.
+        _ if row.gives_payload && row.keeps_outcome && command.retry.is_some() => Effect::Grows,
+        _ => row.effect,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use semaforo_protocol::limits::MAX_OUTSTANDING;
+
     use crate::journal::MemoryJournal;
-    use crate::kernel::{Limits, MAX_NUMBERED_PARTIES, MAX_OUTSTANDING, Retry, SessionId, State};
+    use crate::kernel::{Limits, MAX_NUMBERED_PARTIES, Retry, SessionId, State};
 
     const TTL: Duration = Duration::from_millis(1500);
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::access::{Need, Tokens};
+use super::access::Tokens;
 use super::dispatcher::who;
 use super::http::{Answered, Backend, Busy, Health, Metrics, Refusal, Submission, Ticket};
 use super::limits::{MAX_HTTP_REQUESTS, MAX_TURN};
@@ -20,6 +20,7 @@ use super::refusals::Refusals;
 use super::statistics::ServerStatistics;
 use crate::kernel::Operation;
 use crate::net::{ConnectionId, Reason, Waker};
+use semaforo_protocol::table::Right;
 
 /// What the HTTP side says.
 #[derive(Debug)]
@@ -264,7 +265,7 @@ impl Backend for HttpSide {
         let Some(tokens) = self.tokens().filter(|_| !self.open_metrics) else { return Ok(()) };
         let refusal = match said.and_then(|said| tokens.find(said)) {
             None => Refusal::new(401, "a token with the right \"observe\" is needed"),
-            Some(token) => match token.rights().refusal(Need::Observe, &Operation::Ping) {
+            Some(token) => match token.rights().refusal(Right::Observe, &Operation::Ping) {
                 Some(reason) => Refusal::new(403, reason),
                 None => return Ok(()),
             },

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
+use semaforo_protocol::wire::write_answer;
 
 use super::access::{Token, Tokens};
 use super::http::{Answered, Ticket};
@@ -13,7 +14,6 @@ use super::render::render;
 use super::statistics::ServerStatistics;
 use crate::journal::Position;
 use crate::kernel::{Answer, ConnectionKey, Content, Parcel};
-use crate::wire::write_answer;
 
 /// A request that is not answered yet.
 #[derive(Debug)]

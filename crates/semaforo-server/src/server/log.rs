@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use semaforo_protocol::wire;
+
 use super::calendar::Moment;
-use crate::wire;
 
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semaforo_protocol::wire;
+
 use super::access::Tokens;
 use super::http;
 use super::log::Log;
 use crate::journal::Durability;
-use crate::{kernel, net, wire};
+use crate::{kernel, net};
 
 /// Where what happens is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]

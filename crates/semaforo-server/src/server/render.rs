@@ -1,10 +1,11 @@
 //! From the kernel's answers to bytes.
 
+use semaforo_protocol::wire::{Value, write_answer, write_string};
+
 use crate::kernel::{
     Answer, ConnectionKey, Content, Details, Entry, Header, HoldMode, Holder, Listing, ObjectView,
     View, Who,
 };
-use crate::wire::{Value, write_answer, write_string};
 
 /// Appends an answer to a connection's output. `address` says what a connection is called.
 pub(super) fn render(

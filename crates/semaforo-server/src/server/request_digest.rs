@@ -1,6 +1,6 @@
 //! What makes two requests the same: the digest of a request.
 
-use crate::wire::Request;
+use semaforo_protocol::wire::Request;
 
 /// Headers that may differ between a request and its repetition.
 const CHANGING: [&str; 6] = ["id", "timeout", "session", "seq", "acked", "token"];

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use semaforo_server::client::Client;
+use semaforo_client::Client;
 use serde_json::{Value, json};
 
 use super::client_support::liar::{Liar, Lie, Speaker};

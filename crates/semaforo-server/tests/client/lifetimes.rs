@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use semaforo_client::{Client, Error};
+
 use crate::client_support::LONG;
 use crate::client_support::script::Script;
 use crate::scripted::grant;
-use semaforo_server::client::{Client, Error};
 
 #[test]
 fn a_session_is_kept_alive_and_lost_when_nobody_answers() {

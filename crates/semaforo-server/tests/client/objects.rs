@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
-use semaforo_server::client::{
+use semaforo_client::{
     Arrival, Call, Client, Connecting, Delivery, Error, Lock, LockGuard, Permit, Queue, Session,
 };
+use semaforo_protocol::wire::Limits;
+
+use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo_server::net::tls::server_config;
 use semaforo_server::server::Options;
 use semaforo_server::server::access::Tokens;
-use semaforo_server::wire::Limits;
 
 const NOW: Duration = Duration::ZERO;
 const SOON: Duration = Duration::from_millis(30);
@@ -429,9 +430,9 @@ fn text(length: usize) -> String {
     format!("\"{}\"", "x".repeat(length))
 }
 
-/// The client does not know how much a server takes.
+/// How much a server takes is for the server to say.
 #[test]
-fn what_another_server_could_read_is_for_the_server_to_refuse() {
+fn what_another_server_could_read_is_refused_by_what_this_one_has_said() {
     let server = Running::start();
     let large = text(2 << 20);
     let payloads = [(&*large, 413, "larger than the limit of 1048576 bytes")];
@@ -445,9 +446,9 @@ fn what_another_server_could_read_is_for_the_server_to_refuse() {
     assert!(jobs.take().timeout(LONG).wait().unwrap().payload == large);
 }
 
-/// Nor how little.
+/// Or how little.
 #[test]
-fn what_this_server_cannot_read_is_found_out() {
+fn what_this_server_cannot_read_is_not_sent() {
     let frames = Limits { size: 1000, depth: 4 };
     let server = Running::with(Options { frames, ..Options::default() }, None);
     let client = server.client();

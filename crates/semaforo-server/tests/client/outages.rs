@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use semaforo_client::{Client, Error, Semaphore};
+
 use crate::client_support::proxy::Proxy;
 use crate::client_support::{LONG, Running, block_on, poll_once, shown, until};
 use semaforo::CancelSource;
-use semaforo_server::client::{Client, Error, Semaphore};
 use semaforo_server::server::{JournalKind, Options};
 
 fn through(proxy: &Proxy) -> Client {

@@ -6,10 +6,11 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use semaforo_client::{Call, Client, Error};
+
 use crate::client_support::script::{Asked, Conversation, Script};
 use crate::client_support::{LONG, block_on, poll_once, until};
 use semaforo::CancelSource;
-use semaforo_server::client::{Call, Client, Error};
 
 /// A client of this script, which has greeted it.
 pub(crate) fn connected(script: &Script) -> (Client, Conversation) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use semaforo_server::wire::{Limits, Scan, Scanner};
+use semaforo_protocol::wire::{Limits, Scan, Scanner};
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

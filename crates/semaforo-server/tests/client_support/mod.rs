@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use semaforo_server::client::Client;
+use semaforo_client::Client;
 use semaforo_server::server::{Options, Server};
 
 /// Longer than anything takes that goes well.

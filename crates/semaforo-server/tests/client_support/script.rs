@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use semaforo_server::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
+use semaforo_protocol::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
 
 use super::LONG;
 
@@ -54,11 +54,17 @@ impl Script {
         Conversation { stream, scanner: Scanner::new(), input: Vec::new(), is_reset: false }
     }
 
-    /// Accepts, and answers the greeting.
+    /// Accepts, and answers the greeting, as a server did that knew nothing of limits.
     pub fn greet(&self) -> Conversation {
+        self.greet_with(&[])
+    }
+
+    /// Accepts, and answers the greeting with these headers.
+    pub fn greet_with(&self, headers: &[(&str, &str)]) -> Conversation {
         let mut conversation = self.accept();
         let asked = conversation.expect("PING");
-        conversation.answer(&asked, 200, &[], None);
+        assert_eq!(asked.header("limits"), Some("true"));
+        conversation.answer(&asked, 200, headers, None);
         conversation
     }
 
@@ -73,10 +79,14 @@ impl Script {
 impl Conversation {
     /// The next request; none if the client hangs up.
     pub fn next(&mut self) -> Option<Asked> {
+        self.next_of(Limits::SIZE)
+    }
+
+    /// The next request, of at most so many bytes.
+    pub fn next_of(&mut self, size: usize) -> Option<Asked> {
+        let limits = Limits { size, ..Limits::default() };
         loop {
-            if let Scan::Frame { start, end } =
-                self.scanner.scan(&self.input, &Limits::default()).unwrap()
-            {
+            if let Scan::Frame { start, end } = self.scanner.scan(&self.input, &limits).unwrap() {
                 let request = Request::parse(&self.input[start..end]).unwrap();
                 let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
                 let asked = Asked {

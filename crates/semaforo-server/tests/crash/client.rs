@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo_server::wire;
+use semaforo_protocol::wire;
 
 use crate::process::{Process, Randomness};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use semaforo_server::client::{Client, Error};
+use semaforo_client::{Client, Error};
 
 use crate::client_support::liar::{Liar, Lie, Speaker};
 use crate::client_support::{shown, until};

@@ -4,11 +4,12 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
+use semaforo_protocol::wire;
+
 use crate::support::{LONG, Server, until};
 use semaforo_server::server::access::Tokens;
 use semaforo_server::server::http::RESERVED;
 use semaforo_server::server::{self, Options};
-use semaforo_server::wire;
 
 /// A server with HTTP, and where that is.
 pub(crate) fn start(options: Options) -> (Server, SocketAddr) {

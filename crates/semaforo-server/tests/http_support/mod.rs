@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use semaforo_protocol::wire::{self, Request, Value};
 use semaforo_server::net::{self, Connections, Waker};
 use semaforo_server::server::http::{
     Answered, Backend, Busy, Health, Http, Metrics, Options, Submission, Ticket,
 };
-use semaforo_server::wire::{self, Request, Value};
 
 /// Long enough for a busy machine: only a failing test waits for it.
 pub const LONG: Duration = Duration::from_secs(20);

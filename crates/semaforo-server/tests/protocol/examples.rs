@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use semaforo_protocol::{limits as protocol_limits, wire};
+use semaforo_server::kernel;
 use semaforo_server::net::limits;
 use semaforo_server::server::access::{self, Tokens};
 use semaforo_server::server::limits as server_limits;
 use semaforo_server::server::{Options, http};
-use semaforo_server::{kernel, wire};
 use serde_json::Value;
 
 use crate::support::{Client, Process, Server, until};
@@ -221,12 +222,12 @@ fn every_method_and_header_has_an_example() {
     };
     let mut count = 0;
     for part in section("\n## 5. ").split("\n### `").skip(1).chain([section("\n## 4. ")]) {
+        let part = part.split("\n### ").next().unwrap();
         let path = if part.contains("`KEEPALIVE`") {
             "/sessions"
         } else {
             part.split("NAME").next().unwrap()
         };
-        let part = part.split("\n### ").next().unwrap();
         let created = !["/locks/", "/rwlocks/", "/barriers/", "/sessions"].contains(&path);
         let usual: &[_] = match (path, created) {
             ("/sessions", _) => &[],
@@ -282,20 +283,20 @@ fn limits_are_as_they_are_said_to_be() {
         ("wire::Limits::SIZE", wire::Limits::SIZE as u64),
         ("wire::Limits::DEPTH", wire::Limits::DEPTH as u64),
         ("wire::MOST_NAMES", wire::MOST_NAMES as u64),
-        ("server::limits::MAX_NAME", server_limits::MAX_NAME as u64),
-        ("server::limits::MAX_ID", server_limits::MAX_ID as u64),
-        ("server::limits::MIN_TTL", server_limits::MIN_TTL),
-        ("server::limits::MAX_TTL", server_limits::MAX_TTL),
-        ("server::limits::DEFAULT_TTL", server_limits::DEFAULT_TTL),
-        ("server::limits::MAX_DELAY", server_limits::MAX_DELAY),
-        ("server::limits::MAX_LIST", server_limits::MAX_LIST as u64),
-        ("server::limits::DEFAULT_LIST", server_limits::DEFAULT_LIST as u64),
-        ("server::limits::MAX_SEQ", server_limits::MAX_SEQ),
+        ("limits::MAX_NAME", protocol_limits::MAX_NAME as u64),
+        ("limits::MAX_ID", protocol_limits::MAX_ID as u64),
+        ("limits::MIN_TTL", protocol_limits::MIN_TTL),
+        ("limits::MAX_TTL", protocol_limits::MAX_TTL),
+        ("limits::DEFAULT_TTL", protocol_limits::DEFAULT_TTL),
+        ("limits::MAX_DELAY", protocol_limits::MAX_DELAY),
+        ("limits::MAX_LIST", protocol_limits::MAX_LIST as u64),
+        ("limits::DEFAULT_LIST", protocol_limits::DEFAULT_LIST as u64),
+        ("limits::MAX_SEQ", protocol_limits::MAX_SEQ),
         ("server::limits::MAX_WAITS", server_limits::MAX_WAITS as u64),
         ("server::access::MIN_TOKEN", access::MIN_TOKEN as u64),
-        ("kernel::MAX_OUTSTANDING", kernel::MAX_OUTSTANDING),
-        ("kernel::MAX_FENCE", kernel::MAX_FENCE),
-        ("kernel::MAX_PARTIES", u64::from(kernel::MAX_PARTIES)),
+        ("limits::MAX_OUTSTANDING", protocol_limits::MAX_OUTSTANDING),
+        ("limits::MAX_FENCE", protocol_limits::MAX_FENCE),
+        ("limits::MAX_PARTIES", u64::from(protocol_limits::MAX_PARTIES)),
         ("kernel::MAX_NUMBERED_PARTIES", u64::from(kernel::MAX_NUMBERED_PARTIES)),
         ("net::limits::BUFFERS", limits::BUFFERS as u64),
         ("kernel::Limits::objects", kernel.objects as u64),

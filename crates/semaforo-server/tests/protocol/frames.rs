@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use semaforo_protocol::wire;
 use semaforo_server::server::Options;
-use semaforo_server::wire;
 
 use crate::support::{Server, frame};
 

@@ -114,7 +114,7 @@ fn a_request_that_does_not_come_to_its_end_is_refused() {
 
 #[test]
 fn a_larger_request_has_more_time() {
-    let frames = semaforo_server::wire::Limits { size: 8 << 20, depth: 64 };
+    let frames = semaforo_protocol::wire::Limits { size: 8 << 20, depth: 64 };
     let unfinished = Duration::from_millis(100);
     let server = Server::with(Options { frames, unfinished, ..Options::default() });
     let mut slow = server.connect();

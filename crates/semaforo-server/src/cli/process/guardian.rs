@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use semaforo_client::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::group::Group;
@@ -24,7 +25,6 @@ use super::lines::{Lines, Next};
 use super::orders::{News, Orders};
 use super::signals;
 use crate::cli::connection::TOKEN_VARIABLE;
-use crate::client::Error;
 
 /// What the program is told to be a guardian.
 pub(in crate::cli) const WORD: &str = "guardian";

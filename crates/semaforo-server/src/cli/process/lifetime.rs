@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::moment::Moment;
+use semaforo_client::Moment;
 
 /// How long before the certain end of a session a child is asked to end, so that it has ended by then: not at once
 /// when the connection is lost, since it may come back, and not so late that it has no time to tidy up.

@@ -5,7 +5,7 @@
 //!
 //! | what happens | who ends the child |
 //! |---|---|
-//! | the session is lost, or about to be | the client, which looks at its [session](crate::client::Session) |
+//! | the session is lost, or about to be | the client, which looks at its [session](semaforo_client::Session) |
 //! | the client is stopped, or hangs, until the session is about to be lost | the [guardian] |
 //! | the client is killed | the guardian, and the kernel: the child asked for a signal at its parent's death |
 //! | the client and its guardian are killed | the kernel |

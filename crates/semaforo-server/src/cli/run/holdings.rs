@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use semaforo::CancelToken;
 
-use crate::client::{Call, Client, Error, Hold, LockGuard, Permit, ReadGuard, WriteGuard};
+use semaforo_client::{Call, Client, Error, Hold, LockGuard, Permit, ReadGuard, WriteGuard};
 
 /// What is to be held.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use rustix::process::WaitStatus;
+use semaforo_client::Error;
 use signal_hook::consts::{
     SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
@@ -22,7 +23,6 @@ use super::context::Context;
 use super::duration;
 use super::exit::Failure;
 use super::process::signals;
-use crate::client::Error;
 
 /// What is passed on to the child.
 const FORWARDED: [i32; 9] =

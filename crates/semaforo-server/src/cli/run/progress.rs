@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
+use semaforo_client::Client;
 use serde_json::Value;
 
 use super::holdings::Wanted;
 use crate::cli::connection::label;
 use crate::cli::visible::visible;
-use crate::client::Client;
 
 /// So many of those who hold it are named.
 const NAMED: usize = 3;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use rustix::process::{Signal, WaitStatus, getppid, getsid, kill_current_process_group};
+use semaforo_client::{Client, Error, Session};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGTTIN, SIGTTOU};
 use signal_hook::low_level::emulate_default_handler;
 
@@ -20,7 +21,6 @@ use crate::cli::process::lifetime;
 use crate::cli::process::orders::Orders;
 use crate::cli::process::signals;
 use crate::cli::process::terminal::Terminal;
-use crate::client::{Client, Error, Session};
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use semaforo::{CancelSource, CancelToken};
+use semaforo_client::{Client, Error};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
@@ -13,7 +14,6 @@ use super::Event;
 use super::holdings::{Held, Wanted};
 use super::progress::Progress;
 use crate::cli::exit::Failure;
-use crate::client::{Client, Error};
 
 /// How often it is looked who is before us.
 const GLANCE: Duration = Duration::from_secs(1);

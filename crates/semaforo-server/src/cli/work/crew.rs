@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use semaforo::CancelSource;
+use semaforo_client::{Client, Delivery, Error};
 
 use super::Work;
 use crate::cli::context::Context;
@@ -14,7 +15,6 @@ use crate::cli::output::Output;
 use crate::cli::process::group::Group;
 use crate::cli::process::guardian::Guardian;
 use crate::cli::process::orders::Orders;
-use crate::client::{Client, Delivery, Error};
 
 /// Who has not been granted a message asks again after this time at the earliest.
 const BREATH: Duration = Duration::from_millis(100);

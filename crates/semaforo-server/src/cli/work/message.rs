@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::WaitStatus;
+use semaforo_client::{Delivery, Error};
 use serde_json::json;
 
 use super::crew::Crew;
 use crate::cli::exit::{not_started, say};
 use crate::cli::process::group::Group;
 use crate::cli::queue;
-use crate::client::{Delivery, Error};
 
 /// A pipe takes at least so much before anybody reads.
 const FITS_INTO_PIPE: usize = 4096;

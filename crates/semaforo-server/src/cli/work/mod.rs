@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use semaforo_client::{Client, Error, Session};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::crew::Crew;
@@ -22,7 +23,6 @@ use super::process::guardian::Guardian;
 use super::process::lifetime;
 use super::process::orders::Orders;
 use super::process::signals;
-use crate::client::{Client, Error, Session};
 
 /// The most commands at a time: each waits for a message in a request of its own, and a session has 1024.
 const MOST_AT_A_TIME: u64 = 512;

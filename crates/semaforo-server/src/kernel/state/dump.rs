@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::super::command::{HoldMode, Settings};
 use super::super::event::Event;
 use super::super::session::{Kept, Owner, Session};
+use super::super::verb::{HoldMode, Settings};
 use super::{Barrier, Body, Object, State};
 
 impl State {

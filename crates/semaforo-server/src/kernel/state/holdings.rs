@@ -1,10 +1,10 @@
 //! What owners have: holds, and messages that are out to them.
 
 use super::super::codec::BadEvent;
-use super::super::command::HoldMode;
 use super::super::ids::ObjectId;
 use super::super::policy_object::Give;
 use super::super::session::{Holdings, Owner};
+use super::super::verb::HoldMode;
 use super::{Hold, State, no_message};
 
 impl State {

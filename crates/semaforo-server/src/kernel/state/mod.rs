@@ -13,20 +13,20 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use semaforo::policy::Permits;
+use semaforo_protocol::Kind;
 
-use super::MAX_FENCE;
-use super::barriers::MAX_PARTIES;
 use super::codec::{BadEvent, Reader};
-use super::command::{Charge, ConnectionKey, HoldMode, Settings};
+use super::command::{Charge, ConnectionKey};
 use super::event::Event;
 use super::ids::{ObjectId, SessionSlot, WaitId};
-use super::kind::Kind;
 use super::messages::{MAX_NUMBER, Message, Messages};
 use super::ordered::OrderedSet;
 use super::policy_object::{Give, PolicyObject};
 use super::session::{Holdings, Kept, Owner, Session, SessionId};
 use super::slots::Slots;
+use super::verb::{HoldMode, Settings};
 use super::waits::{Chain, Line, Wait};
+use super::{MAX_FENCE, MAX_PARTIES};
 use objects::Objects;
 
 /// A named object.

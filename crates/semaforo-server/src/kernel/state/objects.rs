@@ -2,9 +2,9 @@
 
 use super::super::codec::BadEvent;
 use super::super::ids::ObjectId;
-use super::super::kind::Kind;
 use super::super::slots::Slots;
 use super::Object;
+use semaforo_protocol::Kind;
 
 /// All objects. What was created and what exists by being used is kept apart: the journal names a created object by its
 /// id, which must not depend on what was used when.

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use hashbrown::HashSet;
+use semaforo_protocol::wire::write_answer;
 
 use super::Dispatcher;
 use super::client::{Caller, Mark};
@@ -13,7 +14,6 @@ use crate::server::http_clients::HttpClients;
 use crate::server::limits::PUBLISHED_EVERY;
 use crate::server::render::{Json, payload, render, render_view};
 use crate::server::statistics::ServerStatistics;
-use crate::wire::write_answer;
 
 impl Dispatcher {
     /// Sends an answer to the caller.

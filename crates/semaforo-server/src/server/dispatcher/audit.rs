@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use semaforo_protocol::wire::Request;
 
 use super::client::Caller;
 use super::{ConnectionId, Connections, Dispatcher};
 use crate::kernel::{Origin, Status};
 use crate::server::access::{Token, Tokens, fingerprint};
-use crate::wire::Request;
 
 /// The sender of a request, and the token that came with it over HTTP.
 #[derive(Clone, Copy, Debug)]

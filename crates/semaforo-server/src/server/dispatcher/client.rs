@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hashbrown::HashMap;
+use semaforo_protocol::wire::Scanner;
 
 use crate::journal::Position;
 use crate::kernel::{ConnectionKey, Parcel, WaitId};
@@ -12,7 +13,6 @@ use crate::net::ConnectionId;
 use crate::server::access::Token;
 use crate::server::http::Ticket;
 use crate::server::quotas::Share;
-use crate::wire::Scanner;
 
 /// What the protocol needs to know of a connection.
 pub(super) struct Client {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use semaforo_protocol::wire::{FrameError, Limits, Scan, Scanner};
 use signal_hook::consts::SIGHUP;
 
 pub(super) use self::audit::who;
@@ -31,7 +32,6 @@ use super::statistics::Statuses;
 use crate::kernel::{Answer, ConnectionKey, Status};
 use crate::net::limits::{ACCEPT_PAUSE, DRAIN, MOMENT};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service};
-use crate::wire::{FrameError, Limits, Scan, Scanner};
 
 /// What to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

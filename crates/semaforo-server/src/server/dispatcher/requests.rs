@@ -6,16 +6,18 @@ use super::audit::RequestSender;
 use super::client::{Caller, Waiting};
 use super::{Dispatcher, Next};
 use crate::kernel::{
-    Answer, Charge, Command, ConnectionKey, Content, Kernel, Kind, Operation, Origin, Reply,
-    SessionId, Status, Verb,
+    Answer, Charge, Command, ConnectionKey, Content, Header, Kernel, Kind, Operation, Origin,
+    Reply, SessionId, Status, Verb,
 };
 use crate::net::{ConnectionId, Connections};
-use crate::server::access::{Need, Token};
+use crate::server::access::Token;
 use crate::server::http::{Submission, Ticket};
-use crate::server::limits::{MAX_ID, MAX_WAITS};
+use crate::server::limits::MAX_WAITS;
 use crate::server::quotas::Counted;
-use crate::server::translate::{Wanted, translate};
-use crate::wire::{Headers, Request, RequestError};
+use crate::server::translate::{Understood, Wanted, translate};
+use semaforo_protocol::limits::MAX_ID;
+use semaforo_protocol::table::{Right, Row};
+use semaforo_protocol::wire::{Headers, Limits, Request, RequestError};
 
 /// Why a request was not performed.
 enum Unperformed {
@@ -138,8 +140,8 @@ impl Dispatcher {
         if self.stopping {
             return Err(Answer::error(Status::Stopping, "shutting down").into());
         }
-        let wanted = translate(request, draw)?;
-        if let Some(reason) = refusal(sender, token.as_deref(), request, &wanted) {
+        let Understood { row, names_limits, wanted } = translate(request, draw)?;
+        if let Some(reason) = refusal(sender, token.as_deref(), request, row, &wanted) {
             return Err(self.refuse(net, sender, request, Status::Forbidden, reason).into());
         }
         let mut command = match wanted {
@@ -153,7 +155,7 @@ impl Dispatcher {
                 {
                     client.token = token;
                 }
-                return Ok(Some(Answer::done()));
+                return Ok(Some(self.greeting(Answer::done(), names_limits)));
             }
             Wanted::Shutdown => {
                 let who = self.name_of(sender, request);
@@ -184,7 +186,7 @@ impl Dispatcher {
         };
         if let Caller::Tcp(id) = caller
             && command.timeout != Some(0)
-            && may_wait(&command.operation)
+            && row.waits()
             && self.waits_enough(id)
             && !self.engine.kernel.has_met(&command)
         {
@@ -198,7 +200,7 @@ impl Dispatcher {
             let reason = "what is held over HTTP needs a named session: OPEN one, and say it in header session";
             return Err(Answer::error(Status::BadRequest, reason).into());
         }
-        self.keep_quota(token.as_deref(), &mut command)?;
+        self.keep_quota(token.as_deref(), row, &mut command)?;
         let was_new = is_new(&self.engine.kernel, &command.operation);
         self.tickets += 1;
         let ticket = self.tickets;
@@ -214,7 +216,7 @@ impl Dispatcher {
                 {
                     self.log.debug(format_args!("session {label:?} has begun, for {ttl} ms"));
                 }
-                Ok(Some(answer))
+                Ok(Some(self.greeting(answer, names_limits)))
             }
             Reply::Close => match caller {
                 Caller::Tcp(id) => {
@@ -247,11 +249,21 @@ impl Dispatcher {
         }
     }
 
+    /// The answer, with the limits of requests if it is to name them and the request is done.
+    fn greeting(&self, answer: Answer, names_limits: bool) -> Answer {
+        if !names_limits || answer.status != Status::Done {
+            return answer;
+        }
+        let (size, depth) = (self.frames.size, self.frames.depth.min(Limits::DEPTH));
+        answer.with(Header::MaxFrame, size as u64).with(Header::MaxDepth, depth as u64)
+    }
+
     /// Whether the token may have more of what the command makes. What was asked before, and what
     /// is there, makes nothing. A message is charged to its token from here on.
     fn keep_quota(
         &mut self,
         token: Option<&Token>,
+        row: &Row,
         command: &mut Command<'_>,
     ) -> Result<(), Answer> {
         let Some(token) = token else { return Ok(()) };
@@ -263,10 +275,13 @@ impl Dispatcher {
         let one = match &command.operation {
             Operation::Open { .. } => Some(Counted::Sessions),
             operation if is_new(kernel, operation) => Some(Counted::Objects),
-            operation if may_wait(operation) && command.timeout != Some(0) => Some(Counted::Waits),
+            _ if row.waits() && command.timeout != Some(0) => Some(Counted::Waits),
             _ => None,
         };
-        let bytes = message_bytes(&command.operation);
+        let bytes = match &command.operation {
+            Operation::Object { verb, .. } => verb.payload().map(|payload| payload.len() as u64),
+            _ => None,
+        };
         let more = [one.map(|counted| (counted, 1)), bytes.map(|bytes| (Counted::Bytes, bytes))];
         let refusal = more.into_iter().flatten().find_map(|(counted, more)| {
             self.accounts.refusal(token, counted, more).filter(|_| !kernel.has_met(command))
@@ -411,11 +426,12 @@ fn refusal(
     sender: RequestSender<'_>,
     token: Option<&Token>,
     request: &Request<'_>,
+    row: &Row,
     wanted: &Wanted<'_>,
 ) -> Option<String> {
-    let need = need(wanted)?;
+    let right = row.right?;
     let Some(token) = token else {
-        let is_refused = matches!(sender.caller, Caller::Http(_)) && need == Need::Administer;
+        let is_refused = matches!(sender.caller, Caller::Http(_)) && right == Right::Administer;
         let method = &request.method;
         return is_refused
             .then(|| format!("{method} over HTTP needs a token, and this server has none"));
@@ -424,35 +440,15 @@ fn refusal(
         Wanted::Command(command) => &command.operation,
         _ => &Operation::Ping,
     };
-    token.rights().refusal(need, operation)
-}
-
-/// The right that a request needs; to show a token needs none.
-fn need(wanted: &Wanted<'_>) -> Option<Need> {
-    Some(match wanted {
-        Wanted::Authenticate => return None,
-        Wanted::Shutdown | Wanted::Reload => Need::Administer,
-        Wanted::Command(command) => match command.operation {
-            Operation::Object {
-                verb: Verb::Create(_) | Verb::Delete | Verb::Resize { .. },
-                ..
-            } => Need::Create,
-            _ => Need::Use,
-        },
-        _ => Need::Use,
-    })
+    token.rights().refusal(right, operation)
 }
 
 /// Whether it leaves something with its session.
 fn is_kept(kernel: &Kernel, command: &Command<'_>) -> bool {
-    match command.operation {
-        Operation::Object { kind: Kind::Semaphore, name, verb: Verb::Acquire(_) } => {
-            !kernel.is_open(name)
-        }
-        Operation::Object { verb, .. } => {
-            matches!(verb, Verb::Acquire(_) | Verb::Take { manual: true })
-        }
-        _ => false,
+    let Operation::Object { kind, name, verb } = command.operation else { return false };
+    match verb {
+        Verb::Acquire(_) => kind != Kind::Semaphore || !kernel.is_open(name),
+        verb => verb == Verb::Take { manual: true },
     }
 }
 
@@ -464,29 +460,7 @@ fn is_new(kernel: &Kernel, operation: &Operation<'_>) -> bool {
     }
 }
 
-fn may_wait(operation: &Operation<'_>) -> bool {
-    let Operation::Object { verb, .. } = operation else { return false };
-    matches!(
-        verb,
-        Verb::Acquire(_)
-            | Verb::Wait
-            | Verb::Arrive { .. }
-            | Verb::Put { .. }
-            | Verb::Transfer { .. }
-            | Verb::Take { .. }
-    )
-}
-
-/// How many bytes of a message it adds to a queue.
-fn message_bytes(operation: &Operation<'_>) -> Option<u64> {
-    let Operation::Object { verb, .. } = operation else { return None };
-    match verb {
-        Verb::Put { payload, .. } | Verb::Transfer { payload, .. } => Some(payload.len() as u64),
-        _ => None,
-    }
-}
-
-/// A session's id, which cannot be guessed.
+/// A session's id, which nobody can guess.
 fn draw() -> SessionId {
     let mut bytes = [0; 16];
     // Without randomness there are no secrets, and nothing better to do than to end.

@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
 
+use semaforo_protocol::wire;
+
 use super::Refusal;
 use super::openapi::header_name;
 use super::percent::write_header_value;
 use crate::server::calendar::Moment;
-use crate::wire;
 
 /// An answer of HTTP.
 #[derive(Debug)]

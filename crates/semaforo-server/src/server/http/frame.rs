@@ -1,9 +1,10 @@
 //! Requests of HTTP as the objects that go over TCP.
 
+use semaforo_protocol::wire;
+
 use super::Refusal;
 use super::limits::HEAD;
 use super::route::Route;
-use crate::wire;
 
 /// The bytes that a TCP client would have sent.
 pub(super) fn frame(route: Route, body: &[u8], limits: wire::Limits) -> Result<Vec<u8>, Refusal> {

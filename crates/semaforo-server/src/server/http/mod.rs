@@ -43,7 +43,6 @@ mod head;
 mod limits;
 mod metrics;
 mod openapi;
-pub(super) mod operations;
 mod parser;
 mod percent;
 mod route;
@@ -59,7 +58,6 @@ use crate::net::{ConnectionId, Reason};
 pub use limits::{BODY_TIME, CONNECTIONS, HEAD, HEAD_TIME, IDLE_TIME, RESERVED, RESERVED_TIME};
 pub use metrics::{Family, Metrics};
 pub use openapi::document;
-pub use operations::{HEADERS, Header, KINDS, Kind, LIST, Operation, Session, UNBOUNDED, Value};
 pub use service::Http;
 
 /// Names a request from [`Backend::submit`] to its answer.
@@ -69,7 +67,7 @@ pub struct Ticket(pub u64);
 /// A request on its way to where it is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The request object, checked by [`wire::Scanner`](crate::wire::Scanner).
+    /// The request object, checked by [`wire::Scanner`](semaforo_protocol::wire::Scanner).
     pub frame: Vec<u8>,
     /// From `Authorization: Bearer`; a `token` header within the request goes first.
     pub token: Option<String>,
@@ -82,7 +80,7 @@ pub struct Submission {
 pub struct Answered {
     /// The request that it answers.
     pub ticket: Ticket,
-    /// The answer object, as [`wire::write_answer`](crate::wire::write_answer) writes it. If it is
+    /// The answer object, as [`wire::write_answer`](semaforo_protocol::wire::write_answer) writes it. If it is
     /// empty there is no answer, and the connection ends without one.
     pub frame: Vec<u8>,
     /// Whether to say, with [`Backend::settled`], what became of it.
@@ -227,8 +225,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             connections: CONNECTIONS,
-            body: crate::wire::Limits::SIZE,
-            depth: crate::wire::Limits::DEPTH,
+            body: semaforo_protocol::wire::Limits::SIZE,
+            depth: semaforo_protocol::wire::Limits::DEPTH,
             hosts: Vec::new(),
             times: Times::default(),
         }

@@ -1,12 +1,11 @@
-//! The OpenAPI document, made from the table of operations.
+//! The OpenAPI document, made from the table of methods.
 
-use serde_json::{Map, Value as Json, json};
-
-use super::operations::{
-    ACK, HEADERS, Header, KINDS, Kind, LIST, Operation, SESSION, Session, UNBOUNDED, Value,
+use semaforo_protocol::Kind;
+use semaforo_protocol::limits::MAX_NAME;
+use semaforo_protocol::table::{
+    HEADERS, Header, LIST, Method, Resource, Row, SESSION, Session, UNBOUNDED, Value, resources,
 };
-use crate::kernel;
-use crate::server::limits::MAX_NAME;
+use serde_json::{Map, Value as Json, json};
 
 /// Statuses that any operation may have.
 const STATUSES: &[u16] =
@@ -39,12 +38,12 @@ const fn meaning(status: u16) -> &'static str {
 /// The document, OpenAPI 3.1, of a server that `wants_tokens` or does not.
 pub fn document(wants_tokens: bool) -> Json {
     let mut paths = Map::new();
-    for kind in KINDS {
-        for operation in kind.operations {
-            paths.insert(path(kind, operation), json!({ "post": describe(kind, operation) }));
+    for resource in resources() {
+        for row in resource.rows {
+            paths.insert(path(resource, row), json!({ "post": describe(resource, row) }));
         }
-        if kind.is_named {
-            let all = Kind { is_named: false, ..*kind };
+        if resource.kind.is_some() {
+            let all = Resource { kind: None, ..*resource };
             paths.insert(path(&all, &LIST), json!({ "post": describe(&all, &LIST) }));
         }
     }
@@ -57,9 +56,8 @@ pub fn document(wants_tokens: bool) -> Json {
     ] {
         paths.insert(path.into(), json!({ "get": page(path, summary, content) }));
     }
-    let tags: Vec<Json> = KINDS
-        .iter()
-        .map(|kind| json!({ "name": tag(kind), "description": kind.summary }))
+    let tags: Vec<Json> = resources()
+        .map(|resource| json!({ "name": tag(resource), "description": resource.summary }))
         .collect();
     let security = if wants_tokens { json!([{ "token": [] }]) } else { json!([]) };
     json!({
@@ -98,47 +96,47 @@ pub fn document(wants_tokens: bool) -> Json {
     })
 }
 
-fn tag(kind: &Kind) -> &'static str {
-    if kind.path.is_empty() { "server" } else { kind.path }
+fn tag(resource: &Resource) -> &'static str {
+    if resource.path.is_empty() { "server" } else { resource.path }
 }
 
-fn path(kind: &Kind, operation: &Operation) -> String {
+fn path(resource: &Resource, row: &Row) -> String {
     let mut path = String::from("/v1");
-    if !kind.path.is_empty() {
+    if !resource.path.is_empty() {
         path.push('/');
-        path.push_str(kind.path);
+        path.push_str(resource.path);
     }
-    if kind.is_named {
+    if resource.kind.is_some() {
         path.push_str("/{name}");
     }
     path.push('/');
-    path.push_str(operation.method);
+    path.push_str(row.method.name());
     path
 }
 
 /// The id of an operation, which links name it by.
-fn id(tag: &str, method: &str) -> String {
-    format!("{tag}-{}", method.to_lowercase())
+fn id(tag: &str, method: Method) -> String {
+    format!("{tag}-{}", method.name().to_lowercase())
 }
 
-fn describe(kind: &Kind, operation: &Operation) -> Json {
+fn describe(resource: &Resource, row: &Row) -> Json {
     let mut parameters = Vec::new();
-    if kind.is_named {
+    if resource.kind.is_some() {
         parameters.push(json!({
             "name": "name", "in": "path", "required": true,
             "description": "1 to 255 bytes without control characters",
             "schema": name_schema(),
         }));
     }
-    parameters.extend(operation.all_headers().map(|header| parameter(&header)));
+    parameters.extend(row.all_headers().map(|header| parameter(&header)));
     let mut described = json!({
-        "operationId": id(tag(kind), operation.method),
-        "tags": [tag(kind)],
-        "summary": operation.summary,
+        "operationId": id(tag(resource), row.method),
+        "tags": [tag(resource)],
+        "summary": row.summary,
         "parameters": parameters,
-        "responses": responses(kind, operation),
+        "responses": responses(resource, row),
     });
-    if operation.takes_payload {
+    if row.takes_payload {
         described["requestBody"] = json!({
             "description": "the payload: any JSON value",
             "content": { "application/json": { "schema": {} } },
@@ -177,7 +175,7 @@ fn schema(value: Value) -> Json {
         Value::Text => json!({ "type": "string" }),
         Value::Plain(most) => text_schema(0, most),
         Value::Session => json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" }),
-        Value::Path => path_schema(&kernel::Kind::ALL.map(kernel::Kind::plural).join("|")),
+        Value::Path => path_schema(&Kind::ALL.map(Kind::plural).join("|")),
         Value::OneOf(words) => {
             json!({ "type": "string", "enum": words, "default": words.first() })
         }
@@ -197,14 +195,14 @@ fn error(status: u16) -> Json {
     json!({ "description": meaning(status), "content": { "application/json": { "schema": schema } } })
 }
 
-fn responses(kind: &Kind, operation: &Operation) -> Json {
-    let mut statuses: Vec<u16> = STATUSES.iter().chain(operation.statuses).copied().collect();
+fn responses(resource: &Resource, row: &Row) -> Json {
+    let mut statuses: Vec<u16> = STATUSES.iter().chain(row.statuses).copied().collect();
     statuses.sort_unstable();
     statuses.dedup();
     let mut responses = Map::new();
     for status in statuses {
         let response = match status {
-            200 => done(kind, operation),
+            200 => done(resource, row),
             204 => json!({ "description": meaning(status) }),
             _ => error(status),
         };
@@ -213,12 +211,12 @@ fn responses(kind: &Kind, operation: &Operation) -> Json {
     Json::Object(responses)
 }
 
-fn done(kind: &Kind, operation: &Operation) -> Json {
+fn done(resource: &Resource, row: &Row) -> Json {
     let mut response = json!({ "description": meaning(200) });
-    if operation.gives_payload {
+    if row.gives_payload {
         response["content"] = json!({ "application/json": { "schema": {} } });
     }
-    let headers: Map<String, Json> = operation
+    let headers: Map<String, Json> = row
         .answers
         .iter()
         .map(|name| {
@@ -235,7 +233,7 @@ fn done(kind: &Kind, operation: &Operation) -> Json {
     if !headers.is_empty() {
         response["headers"] = Json::Object(headers);
     }
-    let links = links(kind, operation);
+    let links = links(resource, row);
     if !links.is_empty() {
         response["links"] = Json::Object(links);
     }
@@ -243,33 +241,37 @@ fn done(kind: &Kind, operation: &Operation) -> Json {
 }
 
 /// What can be asked next, with what was answered.
-fn links(kind: &Kind, operation: &Operation) -> Map<String, Json> {
+fn links(resource: &Resource, row: &Row) -> Map<String, Json> {
     let (object, session) = (("name", "$request.path.name"), ("session", "$request.query.session"));
     let opened = ("session", "$response.header.Semaforo-Session");
     let fence = ("fence", "$response.header.Semaforo-Fence");
     let message = ("message", "$response.header.Semaforo-Message");
     let deliveries = ("deliveries", "$response.header.Semaforo-Deliveries");
-    type Next<'a> = (&'a str, Vec<&'a str>, Vec<(&'a str, &'a str)>);
-    let next: Vec<Next<'_>> = match (kind.path, operation.method) {
-        ("sessions", "OPEN") => vec![
-            ("sessions", vec!["KEEPALIVE", "CLOSE"], vec![opened]),
-            ("locks", vec!["ACQUIRE"], vec![opened]),
-            ("rwlocks", vec!["ACQUIRE"], vec![opened]),
+    type Next<'a> = (&'a str, Vec<Method>, Vec<(&'a str, &'a str)>);
+    let next: Vec<Next<'_>> = match (resource.path, row.method) {
+        ("sessions", Method::Open) => vec![
+            ("sessions", vec![Method::KeepAlive, Method::Close], vec![opened]),
+            ("locks", vec![Method::Acquire], vec![opened]),
+            ("rwlocks", vec![Method::Acquire], vec![opened]),
         ],
-        ("locks" | "semaphores", "ACQUIRE") => {
-            vec![(kind.path, vec!["RELEASE", "CHECK"], vec![object, session, fence])]
+        ("locks" | "semaphores", Method::Acquire) => {
+            vec![(
+                resource.path,
+                vec![Method::Release, Method::Check],
+                vec![object, session, fence],
+            )]
         }
-        ("rwlocks", "ACQUIRE") => {
-            let methods = vec!["RELEASE", "CHECK", "DOWNGRADE"];
-            vec![(kind.path, methods, vec![object, session, fence])]
+        ("rwlocks", Method::Acquire) => {
+            let methods = vec![Method::Release, Method::Check, Method::Downgrade];
+            vec![(resource.path, methods, vec![object, session, fence])]
         }
-        ("queues", "TAKE") => {
+        ("queues", Method::Take) => {
             let delivery = vec![object, session, message, deliveries];
-            vec![(kind.path, vec!["ACK", "RETURN"], delivery)]
+            vec![(resource.path, vec![Method::Ack, Method::Return], delivery)]
         }
-        (_, "CREATE") => {
-            let others = kind.operations.iter().filter(|other| other.method != "CREATE");
-            vec![(kind.path, others.map(|other| other.method).collect(), vec![object])]
+        (_, Method::Create) => {
+            let others = resource.rows.iter().filter(|other| other.method != Method::Create);
+            vec![(resource.path, others.map(|other| other.method).collect(), vec![object])]
         }
         _ => Vec::new(),
     };
@@ -288,10 +290,11 @@ fn links(kind: &Kind, operation: &Operation) -> Map<String, Json> {
 
 fn object_endpoint() -> Json {
     let (mut responses, mut variants) = (Map::new(), Vec::new());
-    for kind in KINDS {
-        let all = Kind { is_named: false, ..*kind };
-        variants.extend(kind.operations.iter().flat_map(|it| request_objects(kind, it)));
-        variants.extend(kind.is_named.then(|| request_objects(&all, &LIST)).into_iter().flatten());
+    for resource in resources() {
+        let all = Resource { kind: None, ..*resource };
+        variants.extend(resource.rows.iter().flat_map(|it| request_objects(resource, it)));
+        let listed = resource.kind.is_some().then(|| request_objects(&all, &LIST));
+        variants.extend(listed.into_iter().flatten());
     }
     for status in STATUSES.iter().chain(&[404]) {
         let answer = json!({ "$ref": "#/components/schemas/Answer" });
@@ -318,36 +321,33 @@ fn object_endpoint() -> Json {
 }
 
 /// The objects that ask for an operation: with a session, without, or both.
-fn request_objects(kind: &Kind, operation: &Operation) -> Vec<Json> {
-    let without = (operation.session != Session::Must).then(|| {
-        let headers = operation.all_headers().filter(|header| !is_of_sessions(header));
-        let alone = |header: Header| if header.name == ACK.name { ACK_ALONE } else { header };
-        request_object(kind, operation, headers.map(alone))
+fn request_objects(resource: &Resource, row: &Row) -> Vec<Json> {
+    let without = (row.session != Session::Must).then(|| {
+        let headers = row.all_headers().filter(|header| !is_of_sessions(header));
+        // Without a session there is nothing that a message could be out to.
+        let alone = |header: Header| match header.name {
+            "ack" => Header { value: Value::OneOf(&["auto"]), ..header },
+            _ => header,
+        };
+        request_object(resource, row, headers.map(alone))
     });
-    let with = (operation.session != Session::Never).then(|| {
+    let with = (row.session != Session::Never).then(|| {
         let must = |header: Header| Header {
             is_required: header.is_required || header.name == SESSION.name,
             ..header
         };
-        request_object(kind, operation, operation.all_headers().map(must))
+        request_object(resource, row, row.all_headers().map(must))
     });
     without.into_iter().chain(with).collect()
 }
-
-/// Without a session there is nothing that a message could be out to.
-const ACK_ALONE: Header = Header { value: Value::OneOf(&["auto"]), ..ACK };
 
 fn is_of_sessions(header: &Header) -> bool {
     HEADERS.iter().any(|other| other.name == header.name)
 }
 
-fn request_object(
-    kind: &Kind,
-    operation: &Operation,
-    headers: impl Iterator<Item = Header>,
-) -> Json {
-    let path = match (kind.path, kind.is_named) {
-        ("", _) if operation.is_pathless => json!({ "type": ["string", "null"] }),
+fn request_object(resource: &Resource, row: &Row, headers: impl Iterator<Item = Header>) -> Json {
+    let path = match (resource.path, resource.kind.is_some()) {
+        ("", _) if row.is_pathless => json!({ "type": ["string", "null"] }),
         ("", _) => json!({ "enum": ["/", "", null] }),
         (path, true) => path_schema(path),
         (path, false) => json!({ "const": format!("/{path}") }),
@@ -358,18 +358,18 @@ fn request_object(
         needed.extend(header.is_required.then_some(header.name));
     }
     let mut required = vec!["Method"];
-    required.extend((!kind.path.is_empty()).then_some("Path"));
+    required.extend((!resource.path.is_empty()).then_some("Path"));
     required.extend((!needed.is_empty()).then_some("Headers"));
     let types = if needed.is_empty() { json!(["object", "null"]) } else { json!("object") };
     let mut properties = json!({
-        "Method": { "const": operation.method },
+        "Method": { "const": row.method.name() },
         "Path": path,
         "Headers": {
             "type": types, "properties": known, "required": needed,
             "additionalProperties": { "type": ["string", "number", "boolean", "null"] },
         },
     });
-    if operation.takes_payload {
+    if row.takes_payload {
         properties["Payload"] = json!({});
     }
     json!({ "type": "object", "properties": properties, "required": required })
@@ -433,8 +433,8 @@ mod tests {
     fn every_operation_is_described_once() {
         let document = document(false);
         let paths = document["paths"].as_object().unwrap();
-        let operations: usize = KINDS.iter().map(|kind| kind.operations.len()).sum();
-        let lists = KINDS.iter().filter(|kind| kind.is_named).count();
+        let operations: usize = resources().map(|resource| resource.rows.len()).sum();
+        let lists = resources().filter(|resource| resource.kind.is_some()).count();
         assert_eq!(paths.len(), operations + lists + 5, "a path is there twice");
         let acquire = &paths["/v1/locks/{name}/ACQUIRE"]["post"];
         assert_eq!(acquire["parameters"][1]["name"], "timeout");

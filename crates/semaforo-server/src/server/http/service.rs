@@ -5,15 +5,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use semaforo_protocol::table::find;
+use semaforo_protocol::wire;
+
 use super::answer::{Answer, Date, JSON, PROMETHEUS, TEXT};
 use super::frame::frame;
-use super::operations::gives_payload;
 use super::parser::{Parser, Phase, Request, Step};
 use super::route::Route;
 use super::{Answered, Backend, Health, Options, Refusal, Submission, Ticket, Times, openapi};
 use crate::net::{Closed, ConnectionId, Connections, Peer, Service, limits};
 use crate::server::limits::STRANGER_OUTPUT;
-use crate::wire;
 
 /// HTTP over the connection layer; see the [module](super).
 #[derive(Debug)]
@@ -228,8 +229,10 @@ impl<B: Backend> Http<B> {
             }
             route => {
                 let form = match &route {
-                    Route::Operation { method, .. } if gives_payload(method) => Form::AnyPayload,
-                    Route::Operation { .. } => Form::Payload,
+                    Route::Operation { method, path, .. } => match find(path, method) {
+                        Some(row) if row.gives_payload => Form::AnyPayload,
+                        _ => Form::Payload,
+                    },
                     _ => Form::Object,
                 };
                 let Options { body: size, depth, .. } = self.options;
