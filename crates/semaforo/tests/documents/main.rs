@@ -418,7 +418,7 @@ fn the_map_of_the_design_is_whole() {
         if named.get(&format!("{folder}/")).is_some_and(|line| line.contains("one to a file")) {
             continue;
         }
-        for entry in std::fs::read_dir(root().join("crates").join(folder)).unwrap() {
+        for entry in fs::read_dir(root().join("crates").join(folder)).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();
             let slash = if entry.path().is_dir() { "/" } else { "" };
