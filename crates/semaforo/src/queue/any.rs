@@ -248,8 +248,8 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> TakeAny<S> {
 }
 
 impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> sealed::Operation for TakeAny<S> {
-    type Line = Crossing<RuleOf<HandleOf<S>>>;
-    type Beside = ();
+    type Queue = Crossing<RuleOf<HandleOf<S>>>;
+    type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         match try_take_any(self.queues.handles()) {
@@ -262,7 +262,7 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> sealed::Operation for Tak
         }
     }
 
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         let queues = self.queues.handles().iter();
         let branch = |queue: &HandleOf<S>| {
             (
@@ -386,8 +386,8 @@ impl<R: Selects> Drop for Keeps<'_, R> {
 }
 
 impl<S: Several<Handle: Blocking>> sealed::Operation for PutAny<S> {
-    type Line = Crossing<Buffered<ContentOf<HandleOf<S>>>>;
-    type Beside = ();
+    type Queue = Crossing<Buffered<ContentOf<HandleOf<S>>>>;
+    type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         match self.look(|found| put_at_once(self.queues.handles(), found)) {
@@ -396,7 +396,7 @@ impl<S: Several<Handle: Blocking>> sealed::Operation for PutAny<S> {
         }
     }
 
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         // SAFETY: the owner's, who does not wait.
         unsafe {
             self.place.make(|| {

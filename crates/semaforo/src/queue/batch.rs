@@ -244,8 +244,8 @@ impl<T> Drop for Suspended<'_, '_, T> {
 struct TakeInLine<'a, T>(&'a BlockingQueue<T>);
 
 impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
-    type Line = ContendedObject<Buffered<T>>;
-    type Beside = ();
+    type Queue = ContendedObject<Buffered<T>>;
+    type Extra = ();
 
     #[inline]
     fn attempt(&self, _: &mut Errand<T>) -> Attempt {
@@ -253,7 +253,7 @@ impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.hall()
     }
 }

@@ -317,7 +317,7 @@ impl<T> BlockingQueue<T> {
         let (item, mut rank) = (errand.goods(), errand.take_rank());
         let put = self
             .hall()
-            .change(|rule, ring, queue, wakes| rule.put(ring, queue, (item, &mut rank), wakes));
+            .change(|rule, ring, lists, wakes| rule.put(ring, lists, (item, &mut rank), wakes));
         put.map_err(|(item, why)| {
             errand.restore(item, rank);
             why
@@ -327,7 +327,7 @@ impl<T> BlockingQueue<T> {
     #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
         let (taken, panic) =
-            self.hall().change_caught(|rule, ring, queue, wakes| rule.take(ring, queue, wakes));
+            self.hall().change_caught(|rule, ring, lists, wakes| rule.take(ring, lists, wakes));
         if let Some(panic) = wake::first(panic, self.drop_keys()) {
             self.put_back(taken.ok());
             resume(panic);
@@ -339,8 +339,8 @@ impl<T> BlockingQueue<T> {
     /// Takes what can be taken now, no more than so many.
     pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
         let mut items = Vec::new();
-        let ((), panic) = self.hall().change_caught(|rule, ring, queue, wakes| {
-            items.extend(std::iter::from_fn(|| rule.take(ring, queue, wakes).ok()).take(max));
+        let ((), panic) = self.hall().change_caught(|rule, ring, lists, wakes| {
+            items.extend(std::iter::from_fn(|| rule.take(ring, lists, wakes).ok()).take(max));
         });
         if let Some(panic) = wake::first(panic, self.drop_keys()) {
             self.put_back(std::mem::take(&mut items));
@@ -361,9 +361,9 @@ impl<T> BlockingQueue<T> {
 
     /// Gives items back that were taken, for those who wait.
     pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
-        self.hall().change(|rule, ring, queue, wakes| {
+        self.hall().change(|rule, ring, lists, wakes| {
             items.into_iter().for_each(|item| rule.put_back(ring, item));
-            rule.settle(ring, queue, (), wakes);
+            rule.settle(ring, lists, (), wakes);
         });
     }
 
@@ -438,7 +438,7 @@ impl<T> BlockingQueue<T> {
     /// and is then refused. False if it was closed before.
     #[doc(alias = "CompleteAdding")]
     pub fn close(&self) -> bool {
-        self.hall().change(|rule, ring, queue, wakes| rule.close(ring, queue, wakes))
+        self.hall().change(|rule, ring, lists, wakes| rule.close(ring, lists, wakes))
     }
 
     /// Whether it was closed; there may be items left.
@@ -547,8 +547,8 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Take<H> {
 }
 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation for Put<H> {
-    type Line = ContendedObject<Buffered<ContentOf<H>>>;
-    type Beside = ();
+    type Queue = ContendedObject<Buffered<ContentOf<H>>>;
+    type Extra = ();
 
     #[inline(always)]
     fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
@@ -556,7 +556,7 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.hall()
     }
 }
@@ -579,8 +579,8 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation
     for Take<H>
 {
-    type Line = ContendedObject<Buffered<ContentOf<H>>>;
-    type Beside = ();
+    type Queue = ContendedObject<Buffered<ContentOf<H>>>;
+    type Extra = ();
 
     #[inline(always)]
     fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
@@ -594,7 +594,7 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.hall()
     }
 }

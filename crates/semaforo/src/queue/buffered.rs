@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::choice::{Ask, Claimed, first_served, standing_for, tie_of};
+use super::choice::{Ask, Claimed, first_served, state_of_grant_to, tie_of};
 use super::crossing::{Selects, Visited};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::parcel::Parcel;
@@ -12,9 +12,9 @@ use super::ring::Ring;
 use super::store::Store;
 use crate::primitive::TrackedCell;
 use crate::wait::contended::SpinLock;
-use crate::wait::queue::Queue;
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
-use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::Wakes;
 
 /// Those who wait for an item. There are some only if there is no item, but for branches that cannot
@@ -265,7 +265,7 @@ impl<T> Buffered<T> {
     pub(super) fn put(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         (item, rank): (T, &mut Rank),
         wakes: &mut Wakes,
     ) -> Result<(), (T, TryPutError)> {
@@ -273,9 +273,9 @@ impl<T> Buffered<T> {
             return Err((item, TryPutError::Closed));
         }
         self.slow_down(ring);
-        if let Some(taker) = self.first_without_item(ring, queue) {
+        if let Some(taker) = self.first_without_item(ring, lists) {
             let numbered = (self.next_number(), Parcel::of(item));
-            Self::hand(queue, taker, numbered, wakes);
+            Self::hand(lists, taker, numbered, wakes);
             return Ok(());
         }
         self.store
@@ -288,31 +288,31 @@ impl<T> Buffered<T> {
     fn first_without_item(
         &self,
         ring: &Option<Ring<T>>,
-        queue: &Queue<Errand<T>>,
+        lists: &WaitLists<Errand<T>>,
     ) -> Option<Pointer<Errand<T>>> {
-        queue.first(TAKERS)?;
-        if self.len(ring) > 0 { None } else { Self::first_taker(queue) }
+        lists.first(TAKERS)?;
+        if self.len(ring) > 0 { None } else { Self::first_taker(lists) }
     }
 
     /// The first who waits for an item, and is going to get one.
     #[inline]
-    fn first_taker(queue: &Queue<Errand<T>>) -> Option<Pointer<Errand<T>>> {
+    fn first_taker(lists: &WaitLists<Errand<T>>) -> Option<Pointer<Errand<T>>> {
         // SAFETY: the lock is held.
-        first_served(queue, TAKERS, |taker| unsafe { standing_for(taker) })
+        first_served(lists, TAKERS, |taker| unsafe { state_of_grant_to(taker) })
     }
 
     fn hand(
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         taker: Pointer<Errand<T>>,
         numbered: (u64, Parcel<T>),
         wakes: &mut Wakes,
     ) {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
-            queue.detach(taker);
+            lists.detach(taker);
             let own = taker.as_ref();
             own.ask.slot(|slot| slot.serve(numbered));
-            queue.answer(taker, standing_for(own), wakes);
+            lists.answer(taker, state_of_grant_to(own), wakes);
         }
     }
 
@@ -326,7 +326,7 @@ impl<T> Buffered<T> {
     pub(super) fn take(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         wakes: &mut Wakes,
     ) -> Result<Numbered<T>, TryTakeError> {
         self.slow_down(ring);
@@ -337,11 +337,11 @@ impl<T> Buffered<T> {
         let Some(item) = self.store.take(ring.as_ref()) else {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
         };
-        if let Some(putter) = first_served(queue, PUTTERS, |_| standing::SERVED) {
+        if let Some(putter) = first_served(lists, PUTTERS, |_| WaiterState::Served) {
             // SAFETY: the lock is held, and what is in a lane is alive. A branch was claimed. Who takes
             // is a user of the queue.
             unsafe {
-                queue.detach(putter);
+                lists.detach(putter);
                 let own = putter.as_ref().ask.slot(|slot| slot.take()).map(|item| item.open());
                 let item = own.or_else(|| tie_of(putter)?.take_item());
                 if let Some(item) = item {
@@ -352,7 +352,7 @@ impl<T> Buffered<T> {
                     // What was not needed goes with the request.
                     ask.slot(|slot| slot.set_rank(rank));
                 }
-                queue.answer(putter, standing::SERVED, wakes);
+                lists.answer(putter, WaiterState::Served, wakes);
             }
         }
         Ok((self.next_number(), item))
@@ -402,7 +402,7 @@ impl<T> Buffered<T> {
     pub(super) fn close(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         wakes: &mut Wakes,
     ) -> bool {
         if std::mem::replace(&mut self.closed, true) {
@@ -410,14 +410,14 @@ impl<T> Buffered<T> {
         }
         self.slow_down(ring);
         for lane in [TAKERS, PUTTERS] {
-            while let Some(waiter) = queue.first(lane) {
+            while let Some(waiter) = lists.first(lane) {
                 // SAFETY: the lock is held, and what is in a lane is alive.
                 unsafe {
-                    queue.detach(waiter);
+                    lists.detach(waiter);
                     if let Some(tie) = tie_of(waiter) {
                         tie.choice.refuse();
                     }
-                    queue.answer(waiter, standing::REFUSED, wakes);
+                    lists.answer(waiter, WaiterState::Refused, wakes);
                 }
             }
         }
@@ -465,7 +465,7 @@ impl<T> ObjectRule for Buffered<T> {
     fn arrive(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         waiter: Pointer<Errand<T>>,
         _: Coming,
         wakes: &mut Wakes,
@@ -474,7 +474,7 @@ impl<T> ObjectRule for Buffered<T> {
         unsafe {
             let ask = &waiter.as_ref().ask;
             if !ask.slot(|slot| slot.is_putting()) {
-                return match self.take(ring, queue, wakes) {
+                return match self.take(ring, lists, wakes) {
                     Ok((number, item)) => {
                         ask.slot(|slot| slot.serve((number, Parcel::of(item))));
                         Arrival::Served
@@ -485,7 +485,7 @@ impl<T> ObjectRule for Buffered<T> {
             }
             let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
             let mut rank = ask.slot(Slot::take_rank);
-            let put = self.put(ring, queue, (item.open(), &mut rank), wakes);
+            let put = self.put(ring, lists, (item.open(), &mut rank), wakes);
             ask.slot(|slot| slot.set_rank(rank));
             match put {
                 Ok(()) => Arrival::Served,
@@ -521,21 +521,21 @@ impl<T> ObjectRule for Buffered<T> {
     fn settle(
         &mut self,
         _: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         (): (),
         wakes: &mut Wakes,
     ) {
         while !self.returned.is_empty() {
-            let Some(taker) = Self::first_taker(queue) else { return };
+            let Some(taker) = Self::first_taker(lists) else { return };
             if let Some(numbered) = self.returned.pop_front() {
-                Self::hand(queue, taker, numbered, wakes);
+                Self::hand(lists, taker, numbered, wakes);
             }
         }
     }
 
     #[inline]
-    fn before_unlocking(&mut self, ring: &Option<Ring<T>>, queue: &Queue<Errand<T>>) {
-        if self.slow && queue.waiting == 0 && self.returned.is_empty() && !self.closed {
+    fn before_unlocking(&mut self, ring: &Option<Ring<T>>, lists: &WaitLists<Errand<T>>) {
+        if self.slow && lists.waiting == 0 && self.returned.is_empty() && !self.closed {
             if let Some(ring) = ring {
                 ring.speed_up();
             }
@@ -558,7 +558,7 @@ impl<T> Selects for Buffered<T> {
     fn visit(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         branch: Pointer<Errand<T>>,
         wakes: &mut Wakes,
     ) -> Visited {
@@ -566,16 +566,16 @@ impl<T> Selects for Buffered<T> {
         unsafe {
             let ask = &branch.as_ref().ask;
             if ask.slot(|slot| slot.is_putting()) {
-                return self.visit_putting(ring, queue, branch, wakes);
+                return self.visit_putting(ring, lists, branch, wakes);
             }
             self.slow_down(ring);
             if self.len(ring) == 0 {
                 return if self.closed { Visited::Refused } else { Visited::Waits(TAKERS) };
             }
-            if !tie_of(branch).is_some_and(|tie| tie.claim(standing::SERVED)) {
+            if !tie_of(branch).is_some_and(|tie| tie.claim(WaiterState::Served)) {
                 return Visited::Gone;
             }
-            if let Ok((number, item)) = self.take(ring, queue, wakes) {
+            if let Ok((number, item)) = self.take(ring, lists, wakes) {
                 ask.slot(|slot| slot.serve((number, Parcel::of(item))));
             }
             Visited::Served
@@ -598,7 +598,7 @@ impl<T> Buffered<T> {
     fn visit_putting(
         &mut self,
         ring: &Option<Ring<T>>,
-        queue: &mut Queue<Errand<T>>,
+        lists: &mut WaitLists<Errand<T>>,
         branch: Pointer<Errand<T>>,
         wakes: &mut Wakes,
     ) -> Visited {
@@ -609,33 +609,33 @@ impl<T> Buffered<T> {
         // SAFETY: the lock is held; the branch is alive, as is what is in a lane.
         unsafe {
             let Some(tie) = tie_of(branch) else { return Visited::Gone };
-            let mut next = queue.first(TAKERS).filter(|_| self.len(ring) == 0);
+            let mut next = lists.first(TAKERS).filter(|_| self.len(ring) == 0);
             while let Some(taker) = next {
                 let claimed = match tie_of(taker) {
-                    None if tie.claim(standing::SERVED) => Claimed::Both,
+                    None if tie.claim(WaiterState::Served) => Claimed::Both,
                     None => Claimed::NotThis,
                     // A request that takes, and one that puts, are never the same.
                     Some(other) => {
-                        let others = standing_for(taker.as_ref());
-                        tie.claim_both(standing::SERVED, other, others)
+                        let others = state_of_grant_to(taker.as_ref());
+                        tie.claim_both(WaiterState::Served, other, others)
                     }
                 };
                 match claimed {
                     Claimed::Both => {
                         if let Some(item) = tie.take_item() {
                             let numbered = (self.next_number(), Parcel::of(item));
-                            Self::hand(queue, taker, numbered, wakes);
+                            Self::hand(lists, taker, numbered, wakes);
                         }
                         return Visited::Served;
                     }
                     Claimed::NotThis => return Visited::Gone,
-                    Claimed::NotOther => next = queue.lanes[TAKERS.number()].after(taker),
+                    Claimed::NotOther => next = lists.lanes[TAKERS.number()].after(taker),
                 }
             }
             if self.capacity.is_some_and(|capacity| self.store.len(ring.as_ref()) >= capacity) {
                 return Visited::Waits(PUTTERS);
             }
-            if !tie.claim(standing::SERVED) {
+            if !tie.claim(WaiterState::Served) {
                 return Visited::Gone;
             }
             if let Some(item) = tie.take_item() {

@@ -20,10 +20,10 @@ use std::task::Wake;
 use super::errors::Closed;
 use crate::primitive::{MODELLED, TrackedCell};
 use crate::wait::contended::{ContendedObject, SpinLock};
-use crate::wait::kernel::beside_waiter;
-use crate::wait::queue::Queue;
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
-use crate::wait::waiter::{Lane, Place, Pointer, Waiter, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::wait_queue::extra_of;
+use crate::wait::waiter::{Lane, ListKind, Pointer, Waiter, WaiterState};
 use crate::wait::wake::{self, Wakes};
 
 /// Where the request stands until a queue claims it, alone.
@@ -59,7 +59,7 @@ impl ObjectRule for Choosing {
     fn arrive(
         &mut self,
         (): &(),
-        _: &mut Queue<()>,
+        _: &mut WaitLists<()>,
         _: Pointer<()>,
         _: Coming,
         _: &mut Wakes,
@@ -69,17 +69,22 @@ impl ObjectRule for Choosing {
 
     fn take_back(&mut self, (): &(), _: Pointer<()>) {}
 
-    fn before_unlocking(&mut self, (): &(), _: &Queue<()>) {}
+    fn before_unlocking(&mut self, (): &(), _: &WaitLists<()>) {}
 }
 
 impl Choosing {
-    fn claim(&mut self, queue: &mut Queue<()>, index: Option<usize>, standing: u8) -> bool {
-        let Some(request) = queue.first(UNDECIDED) else { return false };
+    fn claim(
+        &mut self,
+        lists: &mut WaitLists<()>,
+        index: Option<usize>,
+        state: WaiterState,
+    ) -> bool {
+        let Some(request) = lists.first(UNDECIDED) else { return false };
         self.chosen = index;
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
-            queue.detach(request);
-            queue.defer(request, standing);
+            lists.detach(request);
+            lists.defer(request, state);
         }
         true
     }
@@ -116,8 +121,8 @@ impl ContendedObject<Choosing> {
     /// The waiter is pinned, prepared, and taken out again before its memory is used otherwise.
     pub(super) unsafe fn join(&self, request: Pointer<()>) -> bool {
         // SAFETY: passed on from the caller; the lock is held.
-        self.locked(|_, (), queue| unsafe {
-            queue.join(request, UNDECIDED, false);
+        self.locked(|_, (), lists| unsafe {
+            lists.join(request, UNDECIDED, false);
             request.as_ref().notes(|notes| notes.thread)
         })
     }
@@ -126,51 +131,55 @@ impl ContendedObject<Choosing> {
     ///
     /// # Safety
     /// The waiter is alive, and was [let in](Self::join) here.
-    pub(super) unsafe fn detach(&self, request: Pointer<()>) -> Place {
+    pub(super) unsafe fn detach(&self, request: Pointer<()>) -> ListKind {
         // SAFETY: passed on from the caller; the lock is held.
-        self.locked(|_, (), queue| unsafe { queue.detach(request) })
+        self.locked(|_, (), lists| unsafe { lists.detach(request) })
     }
 
     /// How a request stands that has looked at every queue in vain: refused, ended as it says, or as
-    /// somebody has answered it meanwhile; otherwise `WAITING`.
+    /// somebody has answered it meanwhile; otherwise `Waiting`.
     ///
     /// # Safety
     /// The waiter is alive, was let in here, and this is its owner.
-    pub(super) unsafe fn answer_own(&self, request: Pointer<()>, end: Option<u8>) -> u8 {
+    pub(super) unsafe fn answer_own(
+        &self,
+        request: Pointer<()>,
+        end: Option<WaiterState>,
+    ) -> WaiterState {
         // SAFETY: passed on from the caller; the lock is held.
-        self.locked(|rule, (), queue| unsafe {
+        self.locked(|rule, (), lists| unsafe {
             let own = request.as_ref();
-            let (place, number) = own.notes(|notes| (notes.place, notes.number()));
-            match (place, end) {
+            let (list, answer) = own.notes(|notes| (notes.list, notes.answer()));
+            match (list, end) {
                 // The last queue was closed while the request rested, and could not be refused.
-                (Place::Lane(_), _) if rule.open == 0 => {
-                    queue.detach(request);
-                    return standing::REFUSED;
+                (ListKind::Lane(_), _) if rule.open == 0 => {
+                    lists.detach(request);
+                    return WaiterState::Refused;
                 }
-                (Place::Deferred, _) if number == standing::REFUSED => {
-                    queue.detach(request);
-                    return standing::REFUSED;
+                (ListKind::Deferred, _) if answer == WaiterState::Refused => {
+                    lists.detach(request);
+                    return WaiterState::Refused;
                 }
-                (Place::Lane(_), Some(end)) => {
-                    queue.detach(request);
+                (ListKind::Lane(_), Some(end)) => {
+                    lists.detach(request);
                     return end;
                 }
-                (Place::Deferred | Place::Granted, Some(end)) => {
-                    own.notes(|notes| notes.end_late(end == standing::CANCELLED));
+                (ListKind::Deferred | ListKind::Granted, Some(end)) => {
+                    own.notes(|notes| notes.end_late(end == WaiterState::Cancelled));
                 }
                 _ => {}
             }
-            let standing = own.standing();
-            if standing::is_final(standing) { standing } else { standing::WAITING }
+            let state = own.state();
+            if state.is_final() { state } else { WaiterState::Waiting }
         })
     }
 
     /// A queue is closed to the request. When all are, it is refused.
     pub(super) fn refuse(&self) {
-        self.locked(|rule, (), queue| {
+        self.locked(|rule, (), lists| {
             rule.open -= 1;
             if rule.open == 0 {
-                rule.claim(queue, None, standing::REFUSED);
+                rule.claim(lists, None, WaiterState::Refused);
             }
         });
     }
@@ -178,18 +187,18 @@ impl ContendedObject<Choosing> {
     /// Takes back a claim on a task that did not come in time: no queue can claim it until it is polled
     /// and looks at all of them, because they may have passed over its branches.
     pub(super) fn let_rest(&self) {
-        self.locked(|rule, (), queue| {
-            let claimed = queue.granted.front().or_else(|| queue.deferred.front());
+        self.locked(|rule, (), lists| {
+            let claimed = lists.granted.front().or_else(|| lists.deferred.front());
             let Some(request) = claimed else { return };
             rule.chosen = None;
             // SAFETY: the lock is held, and what is in a list is alive. One that was told has no waker
             // any more, so that nothing is collected: it was woken, and finds this when it is polled.
             unsafe {
-                let was = queue.detach(request);
+                let was = lists.detach(request);
                 match request.as_ref().notes(|notes| notes.late_end()) {
                     // Whoever is about to tell it that it was claimed tells it this instead.
-                    Some(end) if was == Place::Deferred => queue.defer(request, end),
-                    _ => queue.rest(request, &mut Wakes::new()),
+                    Some(end) if was == ListKind::Deferred => lists.defer(request, end),
+                    _ => lists.make_dormant(request, &mut Wakes::new()),
                 }
             }
         });
@@ -206,20 +215,20 @@ impl ContendedObject<Choosing> {
         fresh: &mut Option<std::task::Waker>,
     ) -> Look {
         // SAFETY: passed on from the caller; the lock is held.
-        self.locked(|_, (), queue| unsafe {
+        self.locked(|_, (), lists| unsafe {
             let own = request.as_ref();
-            let place = own.notes(|notes| notes.place);
+            let place = own.notes(|notes| notes.list);
             match place {
-                Place::Lane(_) | Place::Deferred | Place::Dormant => {
+                ListKind::Lane(_) | ListKind::Deferred | ListKind::Dormant => {
                     *fresh = own.swap_waker(fresh.take());
                 }
                 _ => return Look::Again,
             }
-            if place != Place::Dormant {
+            if place != ListKind::Dormant {
                 return Look::Waits;
             }
-            queue.detach(request);
-            queue.join(request, UNDECIDED, false);
+            lists.detach(request);
+            lists.join(request, UNDECIDED, false);
             Look::Everywhere
         })
     }
@@ -232,10 +241,10 @@ impl Wake for ContendedObject<Choosing> {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.change(|_, (), queue, wakes| {
-            queue.tell_deferred(wakes);
+        self.change(|_, (), lists, wakes| {
+            lists.tell_deferred(wakes);
             // Claimed, and let go again before it was told: it looks for itself.
-            if let Some(request) = queue.dormant.front() {
+            if let Some(request) = lists.dormant.front() {
                 // SAFETY: the lock is held, and what is in a list is alive; a task's, because what a
                 // thread is given is never taken back.
                 wakes.push(unsafe { wake::Wake::task(request.as_ref().swap_waker(None)) });
@@ -272,26 +281,31 @@ pub(super) unsafe fn tie_of<'a, A: Ask>(waiter: Pointer<A>) -> Option<&'a Tie<A:
     // SAFETY: passed on from the caller. A branch lies in a seat, its tie beside it.
     unsafe {
         let is_branch = waiter.as_ref().ask.is_branch();
-        is_branch.then(|| beside_waiter::<A, Tie<A::Item>>(waiter).as_ref())
+        is_branch.then(|| extra_of::<A, Tie<A::Item>>(waiter).as_ref())
     }
 }
 
 impl<T> Tie<T> {
     /// Claims the request for this branch's queue, unless another has claimed it, or it has ended.
-    pub(super) fn claim(&self, standing: u8) -> bool {
-        self.choice.locked(|rule, (), queue| rule.claim(queue, Some(self.index), standing))
+    pub(super) fn claim(&self, state: WaiterState) -> bool {
+        self.choice.locked(|rule, (), lists| rule.claim(lists, Some(self.index), state))
     }
 
     /// Claims two requests that serve each other, or neither; says which of them cannot be claimed.
-    pub(super) fn claim_both(&self, standing: u8, other: &Self, others: u8) -> Claimed {
-        let both = |own: (&mut Choosing, &mut Queue<()>),
-                    theirs: (&mut Choosing, &mut Queue<()>)| {
+    pub(super) fn claim_both(
+        &self,
+        state: WaiterState,
+        other: &Self,
+        others: WaiterState,
+    ) -> Claimed {
+        let both = |own: (&mut Choosing, &mut WaitLists<()>),
+                    theirs: (&mut Choosing, &mut WaitLists<()>)| {
             if own.1.first(UNDECIDED).is_none() {
                 Claimed::NotThis
             } else if !theirs.0.claim(theirs.1, Some(other.index), others) {
                 Claimed::NotOther
             } else {
-                own.0.claim(own.1, Some(self.index), standing);
+                own.0.claim(own.1, Some(self.index), state);
                 Claimed::Both
             }
         };
@@ -324,28 +338,28 @@ pub(super) enum Claimed {
 ///
 /// # Safety
 /// The lock is held, and the waiter is alive.
-pub(super) unsafe fn standing_for<A>(taker: &Waiter<A>) -> u8 {
+pub(super) unsafe fn state_of_grant_to<A>(taker: &Waiter<A>) -> WaiterState {
     // SAFETY: passed on from the caller.
     let thread = unsafe { taker.notes(|notes| notes.thread) };
-    if thread { standing::SERVED } else { standing::GRANTED }
+    if thread { WaiterState::Served } else { WaiterState::Granted }
 }
 
 /// The first in a lane who can be served, and is going to be: a branch is claimed for this queue, and
 /// passed over if it cannot be.
 #[inline]
 pub(super) fn first_served<A: Ask>(
-    queue: &Queue<A>,
+    lists: &WaitLists<A>,
     lane: Lane,
-    standing: impl Fn(&Waiter<A>) -> u8,
+    state: impl Fn(&Waiter<A>) -> WaiterState,
 ) -> Option<Pointer<A>> {
-    let mut next = queue.first(lane);
+    let mut next = lists.first(lane);
     while let Some(waiter) = next {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             match tie_of(waiter) {
                 None => return Some(waiter),
-                Some(tie) if tie.claim(standing(waiter.as_ref())) => return Some(waiter),
-                Some(_) => next = queue.lanes[lane.number()].after(waiter),
+                Some(tie) if tie.claim(state(waiter.as_ref())) => return Some(waiter),
+                Some(_) => next = lists.lanes[lane.number()].after(waiter),
             }
         }
     }

@@ -12,11 +12,11 @@ use crate::primitive::TrackedCell;
 use crate::wait::bounds::Bounds;
 use crate::wait::contended::Attempt;
 use crate::wait::contended::ContendedObject;
-use crate::wait::kernel::{Kernel, Line, Seat, Tick};
-use crate::wait::queue::Queue;
 use crate::wait::rule::ObjectRule;
 use crate::wait::timer::Watch;
-use crate::wait::waiter::{Lane, Place, Pointer, Waiter, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::wait_queue::{QueuedRequest, Tick, TimedObject, WaitQueue};
+use crate::wait::waiter::{Lane, ListKind, Pointer, Waiter, WaiterState};
 use crate::wait::wake::{self, Panic, Wakes};
 
 /// A rule whose waiters may be branches of a request that waits in several queues.
@@ -30,7 +30,7 @@ pub trait Selects: ObjectRule<Refusal = Closed> {
     fn visit(
         &mut self,
         outside: &Self::Outside,
-        queue: &mut Queue<Self::Ask>,
+        lists: &mut WaitLists<Self::Ask>,
         branch: Pointer<Self::Ask>,
         wakes: &mut Wakes,
     ) -> Visited;
@@ -61,7 +61,7 @@ pub struct Crossing<R: Selects> {
 }
 
 struct Branch<R: Selects> {
-    seat: Seat<R::Ask, (), Tie<R::Item>>,
+    seat: QueuedRequest<R::Ask, (), Tie<R::Item>>,
     hall: Arc<ContendedObject<R>>,
 }
 
@@ -123,7 +123,10 @@ impl<R: Selects> Crossed<R> {
         let place = NonNull::from(&item.item);
         let branch = |(index, (hall, ask)): (usize, (Arc<ContendedObject<R>>, R::Ask))| {
             let tie = Tie { choice: Arc::clone(&choice), index, item: place };
-            Branch { seat: Seat { bounds: (), waiter: Waiter::new(ask), beside: tie }, hall }
+            Branch {
+                seat: QueuedRequest { bounds: (), waiter: Waiter::new(ask), extra: tie },
+                hall,
+            }
         };
         item.branches = queues.into_iter().enumerate().map(branch).collect();
         Self(NonNull::from(Box::leak(item)))
@@ -147,7 +150,7 @@ impl<R: Selects> Crossing<R> {
 
     /// The queue that has served the request.
     pub(super) fn chosen(&self) -> usize {
-        self.choice.chosen().expect("a request that was served has been claimed by a queue")
+        self.choice.chosen().expect("a request that was served has been claimed by a lists")
     }
 
     /// The item that a request was served, and from which queue.
@@ -161,7 +164,7 @@ impl<R: Selects> Crossing<R> {
         resume_if_some(panic);
         let branch = &self.branches[index];
         let item = R::taken(&branch.own().ask).expect("whoever is served has an item");
-        branch.own().stand(standing::FINISHED);
+        branch.own().set_state(WaiterState::Finished);
         (index, item)
     }
 
@@ -170,7 +173,7 @@ impl<R: Selects> Crossing<R> {
     fn visit_all(&self, thread: bool) -> Result<bool, Panic> {
         for branch in &self.branches {
             let own = branch.own();
-            if own.standing() == standing::REFUSED {
+            if own.state() == WaiterState::Refused {
                 continue;
             }
             let mut waker = Some(Waker::from(Arc::clone(&self.choice)));
@@ -178,35 +181,35 @@ impl<R: Selects> Crossing<R> {
             // SAFETY: the lock is held. The branch is alive, where its notes say, and is taken away
             // before it is gone.
             let (visited, panic) =
-                branch.hall.change_caught(|rule, outside, queue, wakes| unsafe {
-                    let place = own.notes(|notes| notes.place);
-                    let refused = own.standing() == standing::REFUSED;
-                    if refused || matches!(place, Place::Deferred | Place::Granted) {
+                branch.hall.change_caught(|rule, outside, lists, wakes| unsafe {
+                    let place = own.notes(|notes| notes.list);
+                    let refused = own.state() == WaiterState::Refused;
+                    if refused || matches!(place, ListKind::Deferred | ListKind::Granted) {
                         // It has its answer here, perhaps only just.
                         return None;
                     }
-                    let visited = rule.visit(outside, queue, waiter, wakes);
+                    let visited = rule.visit(outside, lists, waiter, wakes);
                     match visited {
                         Visited::Served => {
-                            queue.detach(waiter);
-                            own.stand(standing::SERVED);
+                            lists.detach(waiter);
+                            own.set_state(WaiterState::Served);
                         }
                         Visited::Refused => {
-                            queue.detach(waiter);
-                            own.stand(standing::REFUSED);
+                            lists.detach(waiter);
+                            own.set_state(WaiterState::Refused);
                             self.choice.refuse();
                         }
                         Visited::Waits(lane) => {
                             waker = own.swap_waker(waker.take());
-                            if !matches!(place, Place::Lane(_)) {
+                            if !matches!(place, ListKind::Lane(_)) {
                                 // One whose item was taken back stands first again.
-                                let first = queue.detach(waiter) == Place::Dormant;
+                                let first = lists.detach(waiter) == ListKind::Dormant;
                                 own.notes(|notes| notes.thread = thread);
                                 // A thread's branch is woken through its waker in any case.
                                 let waits =
-                                    if thread { standing::PARKED } else { standing::WAITING };
-                                own.stand(waits);
-                                queue.receive(waiter, lane, first);
+                                    if thread { WaiterState::Parked } else { WaiterState::Waiting };
+                                own.set_state(waits);
+                                lists.receive(waiter, lane, first);
                             }
                         }
                         Visited::Gone => {}
@@ -238,7 +241,7 @@ impl<R: Selects> Crossing<R> {
                 // SAFETY: as above.
                 unsafe {
                     self.choice.detach(request);
-                    request.as_ref().stand(standing::FAULTED);
+                    request.as_ref().set_state(WaiterState::Faulted);
                 }
                 if let Some(other) = self.leave_all() {
                     wake::discard(other);
@@ -264,7 +267,7 @@ impl<R: Selects> Crossing<R> {
             return false;
         }
         // From here on it is given back if the request is dropped.
-        branch.own().stand(standing::SERVED);
+        branch.own().set_state(WaiterState::Served);
         // SAFETY: passed on from the caller.
         unsafe { self.choice.detach(request) };
         true
@@ -277,13 +280,13 @@ impl<R: Selects> Crossing<R> {
 
     fn leave(branch: &Branch<R>) -> Option<Panic> {
         let own = branch.own();
-        if matches!(own.standing(), standing::FRESH | standing::FINISHED) {
+        if matches!(own.state(), WaiterState::Fresh | WaiterState::Finished) {
             return None;
         }
         // SAFETY: the branch was queued there, and this is its owner.
         let left =
             catch_unwind(AssertUnwindSafe(|| unsafe { branch.hall.withdraw(branch.waiter()) }));
-        own.stand(standing::FINISHED);
+        own.set_state(WaiterState::Finished);
         left.err()
     }
 }
@@ -294,11 +297,11 @@ fn resume_if_some(panic: Option<Panic>) {
     }
 }
 
-impl<R: Selects> Line for Crossing<R> {
+impl<R: Selects> WaitQueue for Crossing<R> {
     type Ask = ();
     type Refusal = Closed;
 
-    fn counted(&self) -> Option<Arc<dyn Kernel>> {
+    fn counted(&self) -> Option<Arc<dyn TimedObject>> {
         self.choice.counted()
     }
 
@@ -311,15 +314,15 @@ impl<R: Selects> Line for Crossing<R> {
         request: Pointer<()>,
         _: Attempt,
         _: &mut Option<Closed>,
-        give_up: impl FnOnce() -> Option<u8>,
-    ) -> u8 {
+        give_up: impl FnOnce() -> Option<WaiterState>,
+    ) -> WaiterState {
         if self.branches.is_empty() {
-            return standing::REFUSED;
+            return WaiterState::Refused;
         }
         // SAFETY: passed on from the caller.
         let thread = unsafe { self.choice.join(request) };
         if self.visit_or_end(request, thread) {
-            return standing::SERVED;
+            return WaiterState::Served;
         }
         // A token that fires from here on finds the request in line.
         let end = give_up();
@@ -329,42 +332,42 @@ impl<R: Selects> Line for Crossing<R> {
 
     unsafe fn claim(&self, request: Pointer<()>) -> bool {
         // SAFETY: passed on from the caller.
-        unsafe { request.as_ref().standing() == standing::GRANTED && self.claim_chosen(request) }
+        unsafe { request.as_ref().state() == WaiterState::Granted && self.claim_chosen(request) }
     }
 
-    unsafe fn revisit(&self, request: Pointer<()>, waker: &Waker) -> u8 {
+    unsafe fn revisit(&self, request: Pointer<()>, waker: &Waker) -> WaiterState {
         // SAFETY: passed on from the caller.
         let own = unsafe { request.as_ref() };
         loop {
-            let standing = own.standing();
-            if standing::is_final(standing) {
-                return standing;
+            let state = own.state();
+            if state.is_final() {
+                return state;
             }
             // SAFETY: passed on from the caller.
             if unsafe { self.claim_chosen(request) } {
-                return standing::SERVED;
+                return WaiterState::Served;
             }
             let mut fresh = Some(waker.clone());
             // SAFETY: as above.
             match unsafe { self.choice.look(request, &mut fresh) } {
                 Look::Again => {}
-                Look::Waits => return standing::WAITING,
+                Look::Waits => return WaiterState::Waiting,
                 Look::Everywhere => {
                     if self.visit_or_end(request, false) {
-                        return standing::SERVED;
+                        return WaiterState::Served;
                     }
                     // SAFETY: as above.
-                    let standing = unsafe { self.choice.answer_own(request, None) };
-                    if standing::is_final(standing) {
-                        return standing;
+                    let state = unsafe { self.choice.answer_own(request, None) };
+                    if state.is_final() {
+                        return state;
                     }
                 }
             }
         }
     }
 
-    unsafe fn retry(&self, _: Pointer<()>) -> u8 {
-        unreachable!("nobody is told to try again in a queue")
+    unsafe fn retry(&self, _: Pointer<()>) -> WaiterState {
+        unreachable!("nobody is told to try again in a lists")
     }
 
     unsafe fn withdraw(&self, request: Pointer<()>) {
@@ -373,9 +376,9 @@ impl<R: Selects> Line for Crossing<R> {
         resume_if_some(self.leave_all());
     }
 
-    unsafe fn end_waiter(&self, request: Pointer<()>, standing: u8, wakes: &mut Wakes) {
+    unsafe fn end_waiter(&self, request: Pointer<()>, state: WaiterState, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.end_waiter(request, standing, wakes) };
+        unsafe { self.choice.end_waiter(request, state, wakes) };
     }
 
     fn expulsion(&self) -> Option<Closed> {
@@ -383,16 +386,16 @@ impl<R: Selects> Line for Crossing<R> {
     }
 }
 
-impl<R: Selects> Kernel for Crossing<R> {
+impl<R: Selects> TimedObject for Crossing<R> {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) -> bool {
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.end(bounds, standing, wakes, let_go) }
+        unsafe { self.choice.end(bounds, state, wakes, let_go) }
     }
 
     fn tick(&self, wakes: &mut Wakes) -> Tick {

@@ -45,7 +45,7 @@ impl<T> Meeting<T> {
         if !self.hall().outside.shows_takers() {
             return Err(Rejected { item, why: TryPutError::Full });
         }
-        let handed = self.hall().change(|rule, _, queue, wakes| rule.hand_over(queue, item, wakes));
+        let handed = self.hall().change(|rule, _, lists, wakes| rule.hand_over(lists, item, wakes));
         handed.map_err(|(item, why)| Rejected { item, why })
     }
 
@@ -55,7 +55,7 @@ impl<T> Meeting<T> {
             return Err(TryTakeError::Empty);
         }
         let (taken, panic) =
-            self.hall().change_caught(|rule, _, queue, wakes| rule.take(queue, wakes));
+            self.hall().change_caught(|rule, _, lists, wakes| rule.take(lists, wakes));
         if let Some(panic) = panic {
             self.put_back(taken.ok());
             resume(panic);
@@ -65,16 +65,16 @@ impl<T> Meeting<T> {
     }
 
     fn put_back(&self, messages: impl IntoIterator<Item = (u64, T)>) {
-        self.hall().change(|rule, signs, queue, wakes| {
+        self.hall().change(|rule, signs, lists, wakes| {
             rule.put_back(messages);
-            rule.settle(signs, queue, (), wakes);
+            rule.settle(signs, lists, (), wakes);
         });
     }
 
     pub(super) fn drain_at_most(&self, max: usize) -> Vec<T> {
         let mut messages = Vec::new();
-        let ((), panic) = self.hall().change_caught(|rule, _, queue, wakes| {
-            messages.extend(std::iter::from_fn(|| rule.take(queue, wakes).ok()).take(max));
+        let ((), panic) = self.hall().change_caught(|rule, _, lists, wakes| {
+            messages.extend(std::iter::from_fn(|| rule.take(lists, wakes).ok()).take(max));
         });
         if let Some(panic) = panic {
             self.put_back(std::mem::take(&mut messages));
@@ -84,7 +84,7 @@ impl<T> Meeting<T> {
     }
 
     pub(super) fn close(&self) -> bool {
-        self.hall().change(|rule, signs, queue, wakes| rule.close(signs, queue, wakes))
+        self.hall().change(|rule, signs, lists, wakes| rule.close(signs, lists, wakes))
     }
 }
 
@@ -161,8 +161,8 @@ impl<H> fmt::Debug for Receive<H> {
 }
 
 impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
-    type Line = ContendedObject<Transferring<ItemOf<H>>>;
-    type Beside = ();
+    type Queue = ContendedObject<Transferring<ItemOf<H>>>;
+    type Extra = ();
 
     /// If being handed over is being taken, it can be done before anything else.
     #[inline]
@@ -181,7 +181,7 @@ impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.meeting().hall()
     }
 }
@@ -202,8 +202,8 @@ impl<H: Handle<Target: MeetingPlace>> Operation for Transfer<H> {
 }
 
 impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
-    type Line = ContendedObject<Transferring<ItemOf<H>>>;
-    type Beside = ();
+    type Queue = ContendedObject<Transferring<ItemOf<H>>>;
+    type Extra = ();
 
     #[inline]
     fn attempt(&self, delivery: &mut Delivery<ItemOf<H>>) -> Attempt {
@@ -224,7 +224,7 @@ impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.meeting().hall()
     }
 }

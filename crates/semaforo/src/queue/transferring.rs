@@ -3,16 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::choice::{Ask, first_served, standing_for, tie_of};
+use super::choice::{Ask, first_served, state_of_grant_to, tie_of};
 use super::crossing::{Selects, Visited};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::messages::{Message, Messages};
 use super::parcel::Parcel;
 use crate::primitive::{AtomicU32, Ordering, TrackedCell};
 use crate::wait::contended::{ContendedObject, SpinLock};
-use crate::wait::queue::Queue;
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
-use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::Wakes;
 
 /// Those who wait for a message. There are some only if there is none, but for branches that cannot be
@@ -243,29 +243,29 @@ impl<T> Transferring<T> {
     #[inline]
     pub(super) fn hand_over(
         &mut self,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         item: T,
         wakes: &mut Wakes,
     ) -> Result<(), (T, TryPutError)> {
         if self.closed {
             return Err((item, TryPutError::Closed));
         }
-        let Some(taker) = self.first_without_message(queue) else {
+        let Some(taker) = self.first_without_message(lists) else {
             return Err((item, TryPutError::Full));
         };
         let number = self.messages.next_number();
-        self.hand(queue, taker, Message { number, item: Parcel::of(item), sender: None }, wakes);
+        self.hand(lists, taker, Message { number, item: Parcel::of(item), sender: None }, wakes);
         Ok(())
     }
 
     /// Hands an item to the first who waits for one, or leaves it for whoever comes.
     pub(super) fn put(
         &mut self,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         item: T,
         wakes: &mut Wakes,
     ) -> Result<(), (T, TryPutError)> {
-        self.hand_over(queue, item, wakes).or_else(|(item, why)| match why {
+        self.hand_over(lists, item, wakes).or_else(|(item, why)| match why {
             TryPutError::Closed => Err((item, why)),
             TryPutError::Full => {
                 self.messages.push(Parcel::of(item), None);
@@ -276,15 +276,18 @@ impl<T> Transferring<T> {
 
     /// The first who waits for a message that comes now, and is going to get it.
     #[inline]
-    fn first_without_message(&self, queue: &Queue<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
-        if self.messages.len() > 0 { None } else { Self::first_taker(queue) }
+    fn first_without_message(
+        &self,
+        lists: &WaitLists<Delivery<T>>,
+    ) -> Option<Pointer<Delivery<T>>> {
+        if self.messages.len() > 0 { None } else { Self::first_taker(lists) }
     }
 
     /// The first who waits for a message, and is going to get one.
     #[inline]
-    fn first_taker(queue: &Queue<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
+    fn first_taker(lists: &WaitLists<Delivery<T>>) -> Option<Pointer<Delivery<T>>> {
         // SAFETY: the lock is held.
-        first_served(queue, TAKERS, |taker| unsafe { standing_for(taker) })
+        first_served(lists, TAKERS, |taker| unsafe { state_of_grant_to(taker) })
     }
 
     /// Hands a message to a waiting taker. True if that is as good as taken; otherwise its sender
@@ -292,14 +295,14 @@ impl<T> Transferring<T> {
     #[inline]
     fn hand(
         &mut self,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         taker: Pointer<Delivery<T>>,
         mut message: Message<Parcel<T>, Sender<T>>,
         wakes: &mut Wakes,
     ) -> bool {
         // SAFETY: the lock is held, and what is in a lane is alive, as are senders of messages.
         unsafe {
-            queue.detach(taker);
+            lists.detach(taker);
             let own = taker.as_ref();
             let thread = own.notes(|notes| notes.thread);
             let taken = thread || self.eager;
@@ -313,7 +316,11 @@ impl<T> Transferring<T> {
                 });
             }
             own.ask.slot(|slot| slot.fill_with(message));
-            queue.answer(taker, if thread { standing::SERVED } else { standing::GRANTED }, wakes);
+            lists.answer(
+                taker,
+                if thread { WaiterState::Served } else { WaiterState::Granted },
+                wakes,
+            );
             taken
         }
     }
@@ -336,12 +343,12 @@ impl<T> Transferring<T> {
 
     /// Tells a sender that its message was taken.
     #[inline]
-    fn complete(queue: &mut Queue<Delivery<T>>, sender: Sender<T>, wakes: &mut Wakes) {
+    fn complete(lists: &mut WaitLists<Delivery<T>>, sender: Sender<T>, wakes: &mut Wakes) {
         // SAFETY: the lock is held, and the sender of a message is alive and in its lane.
         unsafe {
-            queue.detach(sender);
+            lists.detach(sender);
             sender.as_ref().ask.slot(|slot| slot.set_state(state::NOTHING));
-            queue.answer(sender, standing::SERVED, wakes);
+            lists.answer(sender, WaiterState::Served, wakes);
         }
     }
 
@@ -349,14 +356,14 @@ impl<T> Transferring<T> {
     #[inline]
     pub(super) fn take(
         &mut self,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         wakes: &mut Wakes,
     ) -> Result<(u64, T), TryTakeError> {
         let Some(Message { number, item, sender }) = self.messages.pop() else {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
         };
         if let Some(sender) = sender {
-            Self::complete(queue, sender, wakes);
+            Self::complete(lists, sender, wakes);
         }
         // SAFETY: a user of the queue takes it.
         Ok((number, unsafe { item.open() }))
@@ -388,7 +395,7 @@ impl<T> Transferring<T> {
     pub(super) fn close(
         &mut self,
         signs: &Signs,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         wakes: &mut Wakes,
     ) -> bool {
         if std::mem::replace(&mut self.closed, true) {
@@ -396,9 +403,9 @@ impl<T> Transferring<T> {
         }
         // Senders first: a message that was handed to a task that has not come for it is withdrawn,
         // and the task waits again, for what else is left.
-        self.turn_away(SENDERS, signs, queue, wakes);
-        self.settle(signs, queue, (), wakes);
-        self.turn_away(TAKERS, signs, queue, wakes);
+        self.turn_away(SENDERS, signs, lists, wakes);
+        self.settle(signs, lists, (), wakes);
+        self.turn_away(TAKERS, signs, lists, wakes);
         true
     }
 
@@ -406,18 +413,18 @@ impl<T> Transferring<T> {
         &mut self,
         lane: Lane,
         signs: &Signs,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         wakes: &mut Wakes,
     ) {
-        while let Some(waiter) = queue.first(lane) {
+        while let Some(waiter) = lists.first(lane) {
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
-                queue.detach(waiter);
-                self.leave(signs, queue, waiter, Some(lane), wakes);
+                lists.detach(waiter);
+                self.leave(signs, lists, waiter, Some(lane), wakes);
                 if let Some(tie) = tie_of(waiter) {
                     tie.choice.refuse();
                 }
-                queue.answer(waiter, standing::REFUSED, wakes);
+                lists.answer(waiter, WaiterState::Refused, wakes);
             }
         }
     }
@@ -442,17 +449,21 @@ impl<T> Transferring<T> {
 
     /// Lets a taker whose message was withdrawn before it came for it wait again, before all who came
     /// later.
-    fn disappoint(queue: &mut Queue<Delivery<T>>, taker: Pointer<Delivery<T>>, wakes: &mut Wakes) {
+    fn disappoint(
+        lists: &mut WaitLists<Delivery<T>>,
+        taker: Pointer<Delivery<T>>,
+        wakes: &mut Wakes,
+    ) {
         // SAFETY: the lock is held, and the taker of an unclaimed message is alive.
         unsafe {
-            queue.detach(taker);
+            lists.detach(taker);
             match taker.as_ref().notes(|notes| notes.late_end()) {
-                Some(end) => queue.answer(taker, end, wakes),
+                Some(end) => lists.answer(taker, end, wakes),
                 None => {
                     let came =
                         |taker: Pointer<Delivery<T>>| taker.as_ref().ask.slot(|slot| slot.came);
                     let own = came(taker);
-                    queue.join_behind(taker, TAKERS, |other| came(other) < own);
+                    lists.join_behind(taker, TAKERS, |other| came(other) < own);
                     if let Some(tie) = tie_of(taker) {
                         tie.choice.let_rest();
                     }
@@ -475,7 +486,7 @@ impl<T> ObjectRule for Transferring<T> {
     fn arrive(
         &mut self,
         _: &Signs,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         waiter: Pointer<Delivery<T>>,
         _: Coming,
         wakes: &mut Wakes,
@@ -484,7 +495,7 @@ impl<T> ObjectRule for Transferring<T> {
         unsafe {
             let ask = &waiter.as_ref().ask;
             if !ask.slot(|slot| slot.is_sending()) {
-                return match self.take(queue, wakes) {
+                return match self.take(lists, wakes) {
                     Ok((number, item)) => {
                         let message = Message { number, item: Parcel::of(item), sender: None };
                         ask.slot(|slot| slot.fill_with(message));
@@ -501,7 +512,7 @@ impl<T> ObjectRule for Transferring<T> {
                 return Arrival::Refused(Closed);
             }
             let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
-            let Some(taker) = self.first_without_message(queue) else {
+            let Some(taker) = self.first_without_message(lists) else {
                 let number = self.messages.push(item, Some(waiter));
                 ask.slot(|slot| {
                     slot.set_state(state::LIES);
@@ -511,7 +522,7 @@ impl<T> ObjectRule for Transferring<T> {
             };
             let number = self.messages.next_number();
             let message = Message { number, item, sender: Some(waiter) };
-            if self.hand(queue, taker, message, wakes) {
+            if self.hand(lists, taker, message, wakes) {
                 Arrival::Served
             } else {
                 Arrival::Waits(SENDERS)
@@ -523,7 +534,7 @@ impl<T> ObjectRule for Transferring<T> {
     fn leave(
         &mut self,
         _: &Signs,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         waiter: Pointer<Delivery<T>>,
         _: Option<Lane>,
         wakes: &mut Wakes,
@@ -538,7 +549,7 @@ impl<T> ObjectRule for Transferring<T> {
                 }),
                 (state::HANDED, Some(taker)) => {
                     let message = taker.as_ref().ask.slot(Slot::take_message);
-                    Self::disappoint(queue, taker, wakes);
+                    Self::disappoint(lists, taker, wakes);
                     message.map(|message| message.item)
                 }
                 _ => None,
@@ -551,7 +562,7 @@ impl<T> ObjectRule for Transferring<T> {
 
     fn claim(
         &mut self,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         waiter: Pointer<Delivery<T>>,
         wakes: &mut Wakes,
     ) {
@@ -560,7 +571,7 @@ impl<T> ObjectRule for Transferring<T> {
             let ask = &waiter.as_ref().ask;
             let sender = ask.slot(|slot| slot.other.take());
             if let Some(sender) = sender {
-                Self::complete(queue, sender, wakes);
+                Self::complete(lists, sender, wakes);
             }
         }
     }
@@ -587,24 +598,24 @@ impl<T> ObjectRule for Transferring<T> {
     }
 
     /// What came back goes to the first who waits.
-    fn settle(&mut self, _: &Signs, queue: &mut Queue<Delivery<T>>, (): (), wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Signs, lists: &mut WaitLists<Delivery<T>>, (): (), wakes: &mut Wakes) {
         while self.messages.len() > 0 {
-            let Some(taker) = Self::first_taker(queue) else { return };
+            let Some(taker) = Self::first_taker(lists) else { return };
             let Some(message) = self.messages.pop() else { return };
             let sender = message.sender;
-            if self.hand(queue, taker, message, wakes) {
+            if self.hand(lists, taker, message, wakes) {
                 if let Some(sender) = sender {
-                    Self::complete(queue, sender, wakes);
+                    Self::complete(lists, sender, wakes);
                 }
             }
         }
     }
 
     #[inline]
-    fn before_unlocking(&mut self, signs: &Signs, queue: &Queue<Delivery<T>>) {
+    fn before_unlocking(&mut self, signs: &Signs, lists: &WaitLists<Delivery<T>>) {
         // Whoever comes to a closed queue has to learn of it.
         let messages = self.closed || self.messages.len() > 0;
-        let takers = self.closed || queue.first(TAKERS).is_some();
+        let takers = self.closed || lists.first(TAKERS).is_some();
         let seen = u32::from(messages) * MESSAGES + u32::from(takers) * WAITING_TAKERS;
         if signs.0.load(Ordering::Relaxed) != seen {
             signs.0.store(seen, Ordering::Release);
@@ -626,7 +637,7 @@ impl<T> Selects for Transferring<T> {
     fn visit(
         &mut self,
         _: &Signs,
-        queue: &mut Queue<Delivery<T>>,
+        lists: &mut WaitLists<Delivery<T>>,
         branch: Pointer<Delivery<T>>,
         wakes: &mut Wakes,
     ) -> Visited {
@@ -640,10 +651,10 @@ impl<T> Selects for Transferring<T> {
                 self.note_coming(ask);
                 return Visited::Waits(TAKERS);
             }
-            if !tie_of(branch).is_some_and(|tie| tie.claim(standing::SERVED)) {
+            if !tie_of(branch).is_some_and(|tie| tie.claim(WaiterState::Served)) {
                 return Visited::Gone;
             }
-            if let Ok((number, item)) = self.take(queue, wakes) {
+            if let Ok((number, item)) = self.take(lists, wakes) {
                 let message = Message { number, item: Parcel::of(item), sender: None };
                 ask.slot(|slot| slot.fill_with(message));
             }

@@ -13,10 +13,10 @@ use crate::wait::contended::Attempt;
 use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
-use crate::wait::queue::Queue;
 use crate::wait::request::Request;
 use crate::wait::rule::{Arrival as Outcome, Coming, ObjectRule};
-use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::{Wakes, resume};
 
 /// A place where a number of parties wait until all of them have come; then all go on, and it starts
@@ -193,42 +193,42 @@ impl Gathering {
     }
 
     /// Lets everyone go who has arrived.
-    fn trip(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) {
+    fn trip(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
         self.generation = self.generation.wrapping_add(1);
-        answer_all(queue, GATHERING, standing::SERVED, wakes);
+        answer_all(lists, GATHERING, WaiterState::Served, wakes);
     }
 
     /// The action has run: everyone goes, unless the barrier was reset, and those who came meanwhile
     /// have arrived.
-    fn go_on(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> Acted {
+    fn go_on(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) -> Acted {
         let acted_for = self.acting.take().map(|acting| acting.generation);
         let went = acted_for == Some(self.generation) && !self.broken;
         if went {
-            self.trip(queue, wakes);
+            self.trip(lists, wakes);
         }
-        Acted { went, again: self.admit_early(queue, wakes) }
+        Acted { went, again: self.admit_early(lists, wakes) }
     }
 
     /// Counts in those who came while the action ran. True if all have arrived, and the action has to
     /// run.
-    fn admit_early(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) -> bool {
-        while let Some(waiter) = queue.first(EARLY) {
+    fn admit_early(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) -> bool {
+        while let Some(waiter) = lists.first(EARLY) {
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
-                queue.detach(waiter);
+                lists.detach(waiter);
                 if self.broken {
-                    queue.answer(waiter, standing::REFUSED, wakes);
+                    lists.answer(waiter, WaiterState::Refused, wakes);
                     continue;
                 }
                 let complete = self.count_in(waiter);
-                queue.receive(waiter, GATHERING, false);
+                lists.receive(waiter, GATHERING, false);
                 if complete && self.has_action {
                     self.act();
                     return true;
                 }
                 if complete {
-                    self.trip(queue, wakes);
+                    self.trip(lists, wakes);
                 }
             }
         }
@@ -236,18 +236,18 @@ impl Gathering {
     }
 
     /// Everyone who waits learns that it waits in vain.
-    fn turn_away(&mut self, queue: &mut Queue<Party>, wakes: &mut Wakes) {
+    fn turn_away(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
-        answer_all(queue, GATHERING, standing::REFUSED, wakes);
+        answer_all(lists, GATHERING, WaiterState::Refused, wakes);
     }
 }
 
-fn answer_all(queue: &mut Queue<Party>, lane: Lane, standing: u8, wakes: &mut Wakes) {
-    while let Some(waiter) = queue.first(lane) {
+fn answer_all(lists: &mut WaitLists<Party>, lane: Lane, state: WaiterState, wakes: &mut Wakes) {
+    while let Some(waiter) = lists.first(lane) {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
-            queue.detach(waiter);
-            queue.answer(waiter, standing, wakes);
+            lists.detach(waiter);
+            lists.answer(waiter, state, wakes);
         }
     }
 }
@@ -264,7 +264,7 @@ impl ObjectRule for Gathering {
     fn arrive(
         &mut self,
         _: &Missing,
-        queue: &mut Queue<Party>,
+        lists: &mut WaitLists<Party>,
         waiter: Pointer<Party>,
         _: Coming,
         wakes: &mut Wakes,
@@ -283,7 +283,7 @@ impl ObjectRule for Gathering {
             unsafe { waiter.as_ref().ask.told(|told| told.acts = true) };
             self.act();
         } else {
-            self.trip(queue, wakes);
+            self.trip(lists, wakes);
         }
         Outcome::Served
     }
@@ -296,7 +296,7 @@ impl ObjectRule for Gathering {
     fn leave(
         &mut self,
         _: &Missing,
-        _: &mut Queue<Party>,
+        _: &mut WaitLists<Party>,
         _: Pointer<Party>,
         lane: Option<Lane>,
         _: &mut Wakes,
@@ -315,15 +315,15 @@ impl ObjectRule for Gathering {
         }
     }
 
-    fn settle(&mut self, _: &Missing, queue: &mut Queue<Party>, (): (), wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Missing, lists: &mut WaitLists<Party>, (): (), wakes: &mut Wakes) {
         if self.broken && self.acting.is_none() {
-            self.turn_away(queue, wakes);
-            self.admit_early(queue, wakes);
+            self.turn_away(lists, wakes);
+            self.admit_early(lists, wakes);
         }
     }
 
     #[inline]
-    fn before_unlocking(&mut self, missing: &Missing, _: &Queue<Party>) {
+    fn before_unlocking(&mut self, missing: &Missing, _: &WaitLists<Party>) {
         let now = self.missing();
         if missing.0.load(Ordering::Relaxed) != now {
             missing.0.store(now, Ordering::Release);
@@ -432,8 +432,8 @@ impl Barrier {
 
     /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
     pub fn reset(&self) {
-        self.hall().change(|rule, _, queue, wakes| {
-            rule.turn_away(queue, wakes);
+        self.hall().change(|rule, _, lists, wakes| {
+            rule.turn_away(lists, wakes);
             rule.generation = rule.generation.wrapping_add(1);
             rule.broken = false;
         });
@@ -462,7 +462,7 @@ impl Barrier {
     /// # Panics
     /// With the panic of the action, if that has to run.
     pub fn remove_parties(&self, fewer: u32) -> Result<(), PartiesError> {
-        let acts = self.hall().change(|rule, _, queue, wakes| {
+        let acts = self.hall().change(|rule, _, lists, wakes| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -475,7 +475,7 @@ impl Barrier {
                 return Ok(true);
             }
             if complete {
-                rule.trip(queue, wakes);
+                rule.trip(lists, wakes);
             }
             Ok(false)
         })?;
@@ -496,14 +496,14 @@ impl Barrier {
                 catch_unwind(AssertUnwindSafe(&mut *action))
             });
             if let Some(Err(panic)) = ran {
-                self.hall().change(|rule, missing, queue, wakes| {
+                self.hall().change(|rule, missing, lists, wakes| {
                     rule.acting = None;
                     rule.broken = true;
-                    rule.settle(missing, queue, (), wakes);
+                    rule.settle(missing, lists, (), wakes);
                 });
                 resume_unwind(panic);
             }
-            let acted = self.hall().change(|rule, _, queue, wakes| rule.go_on(queue, wakes));
+            let acted = self.hall().change(|rule, _, lists, wakes| rule.go_on(lists, wakes));
             let went = *first.get_or_insert(acted.went);
             if !acted.again {
                 return went;
@@ -553,8 +553,8 @@ impl<H: Handle<Target = Barrier>> Arrive<H> {
 }
 
 impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
-    type Line = ContendedObject<Gathering>;
-    type Beside = ();
+    type Queue = ContendedObject<Gathering>;
+    type Extra = ();
 
     /// Whoever is last lets the others go before anything else.
     #[inline]
@@ -571,9 +571,9 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
         if hall.outside.0.load(Ordering::Acquire) != 1 {
             return Attempt::Unknown;
         }
-        let (last, panic) = hall.change_caught(|rule, _, queue, wakes| {
+        let (last, panic) = hall.change_caught(|rule, _, lists, wakes| {
             let index = (rule.missing() == 1).then_some(rule.arrived);
-            index.inspect(|_| rule.trip(queue, wakes))
+            index.inspect(|_| rule.trip(lists, wakes))
         });
         let Some(index) = last else { return Attempt::Unknown };
         let passed = panic.is_some();
@@ -586,7 +586,7 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.hall()
     }
 }

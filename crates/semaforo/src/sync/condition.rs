@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use super::wait_while::WaitWhile;
 use crate::policy::{Exclusive, Owned, Policy, ReadWrite};
-use crate::wait::condition_queue::{AWAY, Beside, ConditionQueue, Note, Outcome};
+use crate::wait::condition_queue::{AWAY, ConditionExtra, ConditionQueue, ConditionWait, Outcome};
 use crate::wait::contended::Attempt;
 use crate::wait::limits::{Unlimited, WaitError};
 use crate::wait::operation::{AskOf, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
-use crate::wait::self_wait::Place;
-use crate::wait::waiter::standing;
+use crate::wait::self_wait::CallSite;
+use crate::wait::waiter::WaiterState;
 use crate::wait::wake::{Wakes, resume};
 
 /// Something to wait for while holding a lock: the lock is given away meanwhile.
@@ -68,7 +68,7 @@ use crate::wait::wake::{Wakes, resume};
 #[doc(alias = "newCondition")]
 #[doc(alias = "Monitor.Pulse")]
 pub struct Condition<P: Policy = Exclusive> {
-    room: OnceLock<Arc<ConditionQueue<P>>>,
+    queue: OnceLock<Arc<ConditionQueue<P>>>,
 }
 
 /// A condition of a [`ReentrantLock`](crate::ReentrantLock).
@@ -221,7 +221,7 @@ impl<P: Policy> Condition<P> {
     /// A condition that belongs to no lock yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { room: OnceLock::new() }
+        Self { queue: OnceLock::new() }
     }
 
     /// Gives the lock away, waits for a signal, and then for the lock.
@@ -261,7 +261,7 @@ impl<P: Policy> Condition<P> {
         guard: G,
         priority: u64,
     ) -> Request<WaitFor<G>> {
-        self.request(guard, Note::waiting(priority))
+        self.request(guard, ConditionWait::waiting(priority))
     }
 
     /// Waits for signals for as long as `condition` says so of the value.
@@ -275,7 +275,7 @@ impl<P: Policy> Condition<P> {
         G: LockGuard<Policy = P>,
         F: FnMut(&G::Target) -> bool,
     {
-        self.room(&guard);
+        self.queue(&guard);
         WaitWhile::new(self, guard, condition)
     }
 
@@ -296,9 +296,9 @@ impl<P: Policy> Condition<P> {
     /// # Panics
     /// If the condition belongs to another lock.
     pub fn signal_many<G: LockGuard<Policy = P>>(&self, guard: &G, at_most: usize) -> usize {
-        self.existing_room(guard).map_or(0, |room| {
+        self.existing_queue(guard).map_or(0, |queue| {
             assert_here(guard);
-            room.signal(guard.ask(), at_most)
+            queue.signal(guard.ask(), at_most)
         })
     }
 
@@ -328,7 +328,7 @@ impl<P: Policy> Condition<P> {
     #[doc(alias = "signal and wait")]
     #[doc(alias = "signal and urgent wait")]
     pub fn signal_urgent<G: LockGuard<Policy = P>>(&self, guard: G) -> Request<WaitFor<G>> {
-        self.request(guard, Note::signalling())
+        self.request(guard, ConditionWait::signalling())
     }
 
     /// Hoare's signal as the last act: the one signalled has the lock at once, nobody in between, and
@@ -363,11 +363,11 @@ impl<P: Policy> Condition<P> {
     #[doc(alias = "signal and exit")]
     #[doc(alias = "signal and return")]
     pub fn signal_and_leave<G: LockGuard<Policy = P>>(&self, guard: G) -> bool {
-        let Some(room) = self.existing_room(&guard) else { return false };
+        let Some(queue) = self.existing_queue(&guard) else { return false };
         assert_here(&guard);
         given_away(&guard);
         let mut wakes = Wakes::new();
-        let left = room.signal_and_leave(guard.ask(), &mut wakes);
+        let left = queue.signal_and_leave(guard.ask(), &mut wakes);
         if left == Some(true) {
             // The one signalled has its hold.
             guard.forget(0, 1);
@@ -383,7 +383,7 @@ impl<P: Policy> Condition<P> {
     /// How many wait for a signal.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.room.get().map_or(0, |room| room.occupants())
+        self.queue.get().map_or(0, |queue| queue.waiting())
     }
 
     /// Whether somebody waits for a signal.
@@ -394,29 +394,33 @@ impl<P: Policy> Condition<P> {
 
     /// The smallest priority of those who wait for a signal: whose turn it is next.
     pub fn least_priority<G: LockGuard<Policy = P>>(&self, guard: &G) -> Option<u64> {
-        self.existing_room(guard)?.least_priority()
+        self.existing_queue(guard)?.least_priority()
     }
 
-    fn request<G: LockGuard<Policy = P>>(&self, guard: G, note: Note) -> Request<WaitFor<G>> {
-        let room = Arc::clone(self.room(&guard));
-        let (ask, beside) = (guard.ask(), Beside::new(note, guard.leaving()));
-        Request::beside(WaitFor { room, guard }, ask, beside)
+    fn request<G: LockGuard<Policy = P>>(
+        &self,
+        guard: G,
+        note: ConditionWait,
+    ) -> Request<WaitFor<G>> {
+        let queue = Arc::clone(self.queue(&guard));
+        let (ask, extra) = (guard.ask(), ConditionExtra::new(note, guard.leaving()));
+        Request::with_extra(WaitFor { queue, guard }, ask, extra)
     }
 
-    fn room<G: LockGuard<Policy = P>>(&self, guard: &G) -> &Arc<ConditionQueue<P>> {
+    fn queue<G: LockGuard<Policy = P>>(&self, guard: &G) -> &Arc<ConditionQueue<P>> {
         let core = guard.synchronizer().core();
         // Whoever is first holds the lock, so nobody else is here, unless with another lock.
-        let room = self.room.get_or_init(|| ConditionQueue::new(core));
-        assert!(room.belongs_to(core), "a condition was used with the guard of another lock");
-        room
+        let queue = self.queue.get_or_init(|| ConditionQueue::new(core));
+        assert!(queue.belongs_to(core), "a condition was used with the guard of another lock");
+        queue
     }
 
-    fn existing_room<G: LockGuard<Policy = P>>(
+    fn existing_queue<G: LockGuard<Policy = P>>(
         &self,
         guard: &G,
     ) -> Option<&Arc<ConditionQueue<P>>> {
-        self.room.get().inspect(|_| {
-            self.room(guard);
+        self.queue.get().inspect(|_| {
+            self.queue(guard);
         })
     }
 }
@@ -435,24 +439,24 @@ impl<P: Policy> fmt::Debug for Condition<P> {
 
 /// The operation of those who wait on a [`Condition`], and of those who signal urgently.
 pub struct WaitFor<G: LockGuard> {
-    room: Arc<ConditionQueue<G::Policy>>,
+    queue: Arc<ConditionQueue<G::Policy>>,
     guard: G,
 }
 
 impl<G: LockGuard> sealed::Operation for WaitFor<G> {
-    type Line = ConditionQueue<G::Policy>;
-    type Beside = Beside<G::Leaving>;
+    type Queue = ConditionQueue<G::Policy>;
+    type Extra = ConditionExtra<G::Leaving>;
 
     fn attempt(&self, _: &mut AskOf<Self>) -> Attempt {
         given_away(&self.guard);
         Attempt::Unknown
     }
 
-    fn line(&self) -> &ConditionQueue<G::Policy> {
-        &self.room
+    fn queue(&self) -> &ConditionQueue<G::Policy> {
+        &self.queue
     }
 
-    fn locked_at(&self, at: Place) {
+    fn locked_at(&self, at: CallSite) {
         if let Some(record) = self.guard.record() {
             record.note(at);
         }
@@ -461,13 +465,13 @@ impl<G: LockGuard> sealed::Operation for WaitFor<G> {
 
 impl<G: LockGuard> WaitFor<G> {
     /// The guard, of a lock that is held as often as before, and what has ended the wait.
-    fn finish(self, beside: Beside<G::Leaving>) -> (G, Option<WaitError>) {
-        let Outcome { holds, wait, limit } = beside.outcome();
+    fn finish(self, extra: ConditionExtra<G::Leaving>) -> (G, Option<WaitError>) {
+        let Outcome { holds, wait, limit } = extra.outcome();
         if holds > 0 {
             self.guard.come_back(wait, holds);
         }
         let why = limit.map(|end| match end {
-            standing::CANCELLED => WaitError::Cancelled,
+            WaiterState::Cancelled => WaitError::Cancelled,
             _ => WaitError::TimedOut,
         });
         (self.guard, why)
@@ -478,25 +482,25 @@ impl<G: LockGuard> Operation for WaitFor<G> {
     type Output = G;
     type Bounded = Result<G, Interrupted<G>>;
 
-    fn output(self, _: AskOf<Self>, beside: Self::Beside, _: Result<(), Infallible>) -> G {
-        self.finish(beside).0
+    fn output(self, _: AskOf<Self>, extra: Self::Extra, _: Result<(), Infallible>) -> G {
+        self.finish(extra).0
     }
 
     fn bounded(
         self,
         _: AskOf<Self>,
-        beside: Self::Beside,
+        extra: Self::Extra,
         outcome: OutcomeOf<Self>,
     ) -> Self::Bounded {
-        let (guard, why) = self.finish(beside);
+        let (guard, why) = self.finish(extra);
         match outcome.err().or(why) {
             None => Ok(guard),
             Some(why) => Err(Interrupted { guard, why }),
         }
     }
 
-    fn abandon(self, _: AskOf<Self>, beside: Self::Beside) {
-        let Outcome { holds, wait, .. } = beside.outcome();
+    fn abandon(self, _: AskOf<Self>, extra: Self::Extra) {
+        let Outcome { holds, wait, .. } = extra.outcome();
         if holds > 0 {
             self.guard.forget(wait, holds);
         }

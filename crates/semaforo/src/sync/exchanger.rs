@@ -12,10 +12,10 @@ use crate::wait::contended::Attempt;
 use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, objects, sealed};
-use crate::wait::queue::Queue;
 use crate::wait::request::Request;
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
-use crate::wait::waiter::{Lane, Pointer, standing};
+use crate::wait::wait_lists::WaitLists;
+use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::Wakes;
 
 /// A place where two meet and swap what they bring, first come, first served.
@@ -87,26 +87,26 @@ impl<T> ObjectRule for Pairing<T> {
     fn arrive(
         &mut self,
         (): &(),
-        queue: &mut Queue<Offer<T>>,
+        lists: &mut WaitLists<Offer<T>>,
         waiter: Pointer<Offer<T>>,
         _: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Infallible> {
-        let Some(other) = queue.first(FIRST_COMERS) else { return Arrival::Waits(FIRST_COMERS) };
+        let Some(other) = lists.first(FIRST_COMERS) else { return Arrival::Waits(FIRST_COMERS) };
         // SAFETY: the lock is held, both are alive, and neither can look at its offer meanwhile.
         unsafe {
-            queue.detach(other);
+            lists.detach(other);
             let (own, theirs) = (&waiter.as_ref().ask, &other.as_ref().ask);
             let item = theirs.swap(own.swap(None));
             own.swap(item);
-            queue.answer(other, standing::SERVED, wakes);
+            lists.answer(other, WaiterState::Served, wakes);
         }
         Arrival::Served
     }
 
     fn take_back(&mut self, (): &(), _: Pointer<Offer<T>>) {}
 
-    fn before_unlocking(&mut self, (): &(), _: &Queue<Offer<T>>) {}
+    fn before_unlocking(&mut self, (): &(), _: &WaitLists<Offer<T>>) {}
 }
 
 impl<T> Exchanger<T> {
@@ -177,8 +177,8 @@ pub struct Exchange<H>(H);
 impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operation
     for Exchange<H>
 {
-    type Line = ContendedObject<Pairing<ContentOf<H>>>;
-    type Beside = ();
+    type Queue = ContendedObject<Pairing<ContentOf<H>>>;
+    type Extra = ();
 
     #[inline]
     fn attempt(&self, _: &mut Offer<ContentOf<H>>) -> Attempt {
@@ -186,7 +186,7 @@ impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operat
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.0.hall()
     }
 }

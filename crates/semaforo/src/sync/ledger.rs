@@ -365,13 +365,13 @@ mod tests {
     use super::*;
 
     /// One owner, how often it holds the lock, and its ledger.
-    struct Place {
+    struct ListKind {
         ledger: Ledger,
         owner: Owner,
         holds: Cell<u32>,
     }
 
-    impl Place {
+    impl ListKind {
         fn new() -> Self {
             let owner = Owner::new(1).unwrap();
             Self { ledger: Ledger::new(), owner, holds: Cell::new(0) }
@@ -405,7 +405,7 @@ mod tests {
     /// away: the other pays.
     #[test]
     fn what_a_wait_cannot_give_back_is_paid_by_another() {
-        let place = Place::new();
+        let place = ListKind::new();
         let first = place.leave(2);
         assert!(place.ledger.count(place.owner, 0, Holds::WRITE));
         let excess = place.come_back(first, 2);
@@ -421,7 +421,7 @@ mod tests {
     /// A guard finds nothing to release, and the wait that has its hold comes back just then.
     #[test]
     fn a_hold_that_comes_back_in_between_is_released() {
-        let place = Place::new();
+        let place = ListKind::new();
         let wait = place.leave(2);
         let came_back = Cell::new(false);
         place.give_back(|| {
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_debt_is_paid_by_a_wait_with_holds_to_spare() {
         for first_comes_first in [true, false] {
-            let place = Place::new();
+            let place = ListKind::new();
             let (first, second) = (place.leave(1), place.leave(2));
             place.give_back(|| place.release());
             let mut waits = [(first, 1, Holds::default()), (second, 2, Holds::WRITE)];
@@ -460,7 +460,7 @@ mod tests {
     /// What is owed and what is lost are one: neither is left when the guards are gone.
     #[test]
     fn a_debt_beyond_what_comes_back_is_taken_from_what_is_lost() {
-        let place = Place::new();
+        let place = ListKind::new();
         let wait = place.leave(3);
         place.give_back(|| place.release());
         place.ledger.stay_away(wait, Holds { reads: 0, writes: 2 });
@@ -478,7 +478,7 @@ mod tests {
     /// the hold of one of them.
     #[test]
     fn a_hold_that_is_missing_is_not_given_back_again() {
-        let Place { ledger, owner, .. } = Place::new();
+        let ListKind { ledger, owner, .. } = ListKind::new();
         let wait = ledger.leave(owner, writes(2));
         assert!(ledger.count(owner, 0, Holds::WRITE) && ledger.count(owner, 0, Holds::WRITE));
         assert_eq!(ledger.come_back(wait, writes(1)), writes(1));
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_wait_when_its_last_guard_is_gone() {
         for before in 0..=3 {
-            let Place { ledger, owner, .. } = Place::new();
+            let ListKind { ledger, owner, .. } = ListKind::new();
             let wait = ledger.leave(owner, writes(3));
             assert!((0..before).all(|_| ledger.count(owner, 0, Holds::WRITE)));
             assert_eq!(ledger.come_back(wait, writes(3)), Holds::default());
@@ -505,7 +505,7 @@ mod tests {
     /// Reads and writes are counted apart.
     #[test]
     fn a_guard_is_counted_only_if_a_hold_of_its_kind_is_lost() {
-        let Place { ledger, owner, .. } = Place::new();
+        let ListKind { ledger, owner, .. } = ListKind::new();
         let wait = ledger.leave(owner, Holds::READ);
         assert_eq!(ledger.come_back(wait, Holds::READ), Holds::default());
         assert!(!ledger.count(owner, 0, Holds::WRITE));

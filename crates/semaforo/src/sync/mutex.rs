@@ -13,7 +13,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
-use crate::wait::self_wait::{Place, Record};
+use crate::wait::self_wait::{CallSite, Record};
 
 /// A lock around a value: strictly first come first served.
 ///
@@ -134,18 +134,18 @@ impl<T: ?Sized> Mutex<T> {
     #[doc(alias = "TryEnter")]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.acquire_at(Place::here()).then(|| Guard::of(self))
+        self.acquire_at(CallSite::here()).then(|| Guard::of(self))
     }
 
     /// [`try_lock`](Self::try_lock), for a guard that can go anywhere.
     #[must_use = "the lock is released when the guard is dropped"]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_owned(self: &Arc<Self>) -> Option<OwnedMutexGuard<T>> {
-        self.acquire_at(Place::here()).then(|| Guard::of(Arc::clone(self)))
+        self.acquire_at(CallSite::here()).then(|| Guard::of(Arc::clone(self)))
     }
 
     #[inline]
-    fn acquire_at(&self, at: Place) -> bool {
+    fn acquire_at(&self, at: CallSite) -> bool {
         let acquired = self.synchronizer.acquire_or_not(());
         if acquired {
             self.record.note(at);
@@ -226,7 +226,7 @@ impl<H: Handle<Target = Mutex<ContentOf<H>>>> Asking for Lock<H> {
     }
 
     #[inline]
-    fn locked_at(&self, at: Place) {
+    fn locked_at(&self, at: CallSite) {
         self.0.record.note(at);
     }
 }

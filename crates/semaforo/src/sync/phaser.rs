@@ -360,8 +360,8 @@ impl<H: Handle<Target = Phaser>> ArriveAndWait<H> {
 }
 
 impl<H: Handle<Target = Phaser>> sealed::Operation for ArriveAndWait<H> {
-    type Line = WordObject<Phases>;
-    type Beside = ();
+    type Queue = WordObject<Phases>;
+    type Extra = ();
 
     /// Arrives, the first time; whoever cannot has nothing to wait for.
     #[inline]
@@ -378,7 +378,7 @@ impl<H: Handle<Target = Phaser>> sealed::Operation for ArriveAndWait<H> {
     }
 
     #[inline]
-    fn line(&self) -> &WordObject<Phases> {
+    fn queue(&self) -> &WordObject<Phases> {
         self.phaser.synchronizer.core()
     }
 }

@@ -13,7 +13,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::Synchronizer;
 use crate::wait::operation::{Asking, ContentOf, Handle, objects};
 use crate::wait::request::Request;
-use crate::wait::self_wait::{Place, Record};
+use crate::wait::self_wait::{CallSite, Record};
 
 /// A reader-writer lock around a value, in Hoare's order.
 ///
@@ -131,7 +131,7 @@ impl<T: ?Sized> RwLock<T> {
     #[must_use = "the lock is released when the guard is dropped"]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.acquire_at(Place::here()).then(|| WriteGuard::of(self))
+        self.acquire_at(CallSite::here()).then(|| WriteGuard::of(self))
     }
 
     /// [`try_read`](Self::try_read), for a guard that can go anywhere.
@@ -145,11 +145,11 @@ impl<T: ?Sized> RwLock<T> {
     #[must_use = "the lock is released when the guard is dropped"]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_write_owned(self: &Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        self.acquire_at(Place::here()).then(|| WriteGuard::of(Arc::clone(self)))
+        self.acquire_at(CallSite::here()).then(|| WriteGuard::of(Arc::clone(self)))
     }
 
     #[inline]
-    fn acquire_at(&self, at: Place) -> bool {
+    fn acquire_at(&self, at: CallSite) -> bool {
         let acquired = self.synchronizer.acquire_or_not(Access::Write);
         if acquired {
             self.record.note(at);
@@ -268,7 +268,7 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> Asking for Write<H> {
     }
 
     #[inline]
-    fn locked_at(&self, at: Place) {
+    fn locked_at(&self, at: CallSite) {
         self.0.record.note(at);
     }
 }
@@ -330,7 +330,7 @@ impl<H: Handle<Target = RwLock<ContentOf<H>>>> ReadGuard<H> {
         // If a waker panics, the writer's guard is dropped.
         let write = WriteGuard::of(self.into_handle());
         if write.lock.synchronizer.release(Ending::Upgrade).is_ok() {
-            write.lock.record.note(Place::here());
+            write.lock.record.note(CallSite::here());
             return Ok(write);
         }
         Err(Self::of(write.into_handle()))

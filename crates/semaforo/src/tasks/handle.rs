@@ -333,14 +333,14 @@ impl<T> Drop for Joiner<'_, T> {
 pub struct Finishing<'h>(&'h Joint);
 
 impl sealed::Operation for Finishing<'_> {
-    type Line = WordObject<Gate>;
-    type Beside = ();
+    type Queue = WordObject<Gate>;
+    type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         if self.0.head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
-    fn line(&self) -> &WordObject<Gate> {
+    fn queue(&self) -> &WordObject<Gate> {
         self.0.gate().core()
     }
 
@@ -418,14 +418,14 @@ impl<H: by::Joins> Joining<H> {
 }
 
 impl<H: by::Joins> sealed::Operation for Joining<H> {
-    type Line = WordObject<Gate>;
-    type Beside = ();
+    type Queue = WordObject<Gate>;
+    type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         if self.0.joint().head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
-    fn line(&self) -> &WordObject<Gate> {
+    fn queue(&self) -> &WordObject<Gate> {
         self.0.joint().gate().core()
     }
 

@@ -105,14 +105,14 @@ global! {
 pub struct Sleeping;
 
 impl sealed::Operation for Sleeping {
-    type Line = WordObject<Gate>;
-    type Beside = ();
+    type Queue = WordObject<Gate>;
+    type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
         Attempt::Unknown
     }
 
-    fn line(&self) -> &WordObject<Gate> {
+    fn queue(&self) -> &WordObject<Gate> {
         NEVER.core()
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cancel::{CancelToken, Link};
-use super::kernel::Kernel;
 use super::timer::{Entry, TIMER, epoch, nanoseconds, saturating_nanoseconds};
+use super::wait_queue::TimedObject;
 use crate::primitive::{TrackedCell, now};
 
 /// The bounds of one request. They become visible to its tokens just before the request joins a
@@ -41,7 +41,7 @@ enum Stage {
     Before(u64),
     /// The object on whose queue the request stands, or is about to. Counted, because a token or the timer may come
     /// for a leaked request whose object has been dropped.
-    Registered(Arc<dyn Kernel>),
+    Registered(Arc<dyn TimedObject>),
 }
 
 /// When a request that cannot be granted now has to end.
@@ -143,7 +143,7 @@ impl Bounds {
     /// # Safety
     /// The bounds are pinned beside a waiter that will be queued on `object` or nowhere, and are
     /// unregistered before their memory is used otherwise. No lock is held.
-    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn Kernel>) {
+    pub(crate) unsafe fn register(this: NonNull<Self>, object: Arc<dyn TimedObject>) {
         // SAFETY: pinned, hence alive; shared access only.
         let bounds = unsafe { this.as_ref() };
         // A policy that panicked may have left it registered, and the owner tries again.
@@ -252,7 +252,7 @@ impl Bounds {
     ///
     /// # Safety
     /// The caller is a third party and holds the lock through which it came.
-    pub(crate) unsafe fn object(&self) -> Option<Arc<dyn Kernel>> {
+    pub(crate) unsafe fn object(&self) -> Option<Arc<dyn TimedObject>> {
         // SAFETY: the owner wrote it before it registered.
         self.stage.look(|stage| match unsafe { &*stage } {
             Stage::Registered(object) => Some(Arc::clone(object)),

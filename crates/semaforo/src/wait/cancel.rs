@@ -1,4 +1,4 @@
-//! Cancellation: a source fires, its tokens tell, and whoever waits with one of them is let go.
+//! Cancellation: a source fires, its tokens tell, and requests that wait with one of them are ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::parker::{Backoff, Sleeping};
 use super::request::Request;
 use super::slots::Slots;
 use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
-use super::waiter::standing;
+use super::waiter::WaiterState;
 use super::wake::{Wakes, first, resume};
 use crate::policy::{Gate, Opening};
 use crate::primitive::{
@@ -112,7 +112,7 @@ unsafe impl Sync for TokenState {}
 ///
 /// It is told once, without any lock held, after the token says that it has fired and before
 /// [`cancel`](CancelSource::cancel) returns; before the requests that wait with the token are ended, so
-/// that a task which waits with its own token does not get to see that. A panic reaches whoever fired,
+/// that a task which waits with its own token does not get to see that. A panic reaches the caller that fired,
 /// after all others have been told.
 pub(crate) trait OnCancel: Send + Sync {
     fn cancelled(&self);
@@ -203,7 +203,7 @@ impl TokenState {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Stops being a child, for a token that nobody will look at any more.
+    /// Stops being a child, for a token that will not be looked at any more.
     fn leave_parents(&self) -> Vec<Arc<Self>> {
         let parents = self.with_registry(|registry| std::mem::take(&mut registry.parents));
         for parent in &parents {
@@ -216,7 +216,7 @@ impl TokenState {
         self.fired.load(Ordering::Acquire)
     }
 
-    /// Fires this token and all its descendants, and returns when everyone who waited with one of
+    /// Fires this token and all its descendants, and returns when every request that waited with one of
     /// them has been let go. A waker's panic comes out at the end.
     pub(crate) fn fire(&self, reason: Option<Arc<str>>) {
         let mut panic = None;
@@ -262,7 +262,7 @@ impl TokenState {
                 let object = bounds.as_ref().object();
                 let object = object.expect("what is in the ring is registered");
                 registry.as_mut()?.remove(bounds);
-                let ended = object.end(bounds, standing::CANCELLED, &mut wakes, &mut || {
+                let ended = object.end(bounds, WaiterState::Cancelled, &mut wakes, &mut || {
                     registry.take();
                 });
                 if let (false, Some(registry)) = (ended, &mut registry) {
@@ -287,7 +287,7 @@ impl TokenState {
 
 impl Drop for TokenState {
     fn drop(&mut self) {
-        // A long chain whose members nobody else holds is taken apart here, not by nested drops.
+        // A long chain whose members are held only by each other is taken apart here, not by nested drops.
         let mut left = self.leave_parents();
         while let Some(parent) = left.pop() {
             if Arc::strong_count(&parent) == 1 {
@@ -389,7 +389,7 @@ impl Default for CancelToken {
 }
 
 impl CancelToken {
-    /// A token that never fires, for whoever has to pass one. All of them are the same, and what waits
+    /// A token that never fires, for a caller that has to pass one. All of them are the same, and what waits
     /// with it is not even registered.
     ///
     /// ```

@@ -13,14 +13,14 @@ use std::task::Waker;
 
 use super::bounds::Bounds;
 use super::contended::{Attempt, Locked};
-use super::kernel::{Kernel, Line, Tick, beside, beside_waiter};
 use super::list::List;
-use super::queue::Queue;
 use super::rule::ObjectRule;
 use super::timer::Watch;
-use super::waiter::{Place, Pointer, standing};
+use super::wait_lists::WaitLists;
+use super::wait_queue::{Tick, TimedObject, WaitQueue, extra_of, waiter_of};
+use super::waiter::{ListKind, Pointer, WaiterState};
 use super::wake::{Wakes, resume};
-use super::word::{Judgement, WordObject, WordRule};
+use super::word::{WordObject, WordPolicy, WordRule};
 use crate::policy::Policy;
 use crate::primitive::TrackedCell;
 use crate::sync::ledger::{Departure, Leaving};
@@ -28,15 +28,15 @@ use crate::sync::ledger::{Departure, Leaving};
 /// What is said of a guard that holds nothing.
 pub(crate) const AWAY: &str = "the lock is not held: the owner of this guard waits with another";
 
-/// The waiting room of a condition.
+/// The wait queue of one condition variable of a lock.
 pub struct ConditionQueue<P: Policy> {
     lock: Arc<WordObject<P>>,
     /// In the order of their priorities. Touched only under the lock bit of the lock's word.
-    occupants: TrackedCell<Occupants<P::Ask>>,
+    waiting: TrackedCell<Waiting<P::Ask>>,
     me: Weak<Self>,
 }
 
-struct Occupants<A> {
+struct Waiting<A> {
     list: List<A>,
     number: usize,
     /// The task that was signalled urgently last, until it comes or is dropped. It is alive for as long
@@ -49,88 +49,88 @@ unsafe impl<P: Policy> Send for ConditionQueue<P> {}
 // SAFETY: as above.
 unsafe impl<P: Policy> Sync for ConditionQueue<P> {}
 
-/// What is noted beside a waiter in a room: touched only under the lock bit of the lock's word, and by its owner while
-/// nobody else knows of it.
+/// The wait of one request at a condition, as the queue notes it: touched only under the lock bit of
+/// the lock's word, and by its owner while only that knows of it.
 #[derive(Debug)]
-pub(crate) struct Note(TrackedCell<Noted>);
+pub(crate) struct ConditionWait(TrackedCell<WaitNotes>);
 
 #[derive(Clone, Copy, Debug)]
-struct Noted {
+struct WaitNotes {
     priority: u64,
     /// What the owner has given away, as its policy counts it.
     holds: u32,
-    /// There is a [`Leaving`] beside this note.
+    /// There is a [`Leaving`] beside this.
     leaves: bool,
-    errand: Errand,
-    /// Why it is no longer in the room.
+    purpose: Purpose,
+    /// Why it no longer waits for a signal.
     end: End,
     /// A limit came to its end after an urgent signal.
-    late_end: Option<u8>,
+    late_end: Option<WaiterState>,
 }
 
-/// What somebody comes to a room for.
+/// What a request comes to a condition for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Errand {
+enum Purpose {
     /// To wait for a signal.
     Wait,
     /// To signal, and to have the lock back when the signalled one is done with it.
     SignalUrgently,
 }
 
-/// Why somebody is no longer in the room.
+/// Why a request no longer waits for a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It is, or has never been.
+    /// It does, or never has.
     None,
-    /// It was signalled; if it does not want that, the next one is.
+    /// It was signalled; if it is dropped, the next one is.
     Signalled,
     /// It was signalled, and is to run at once.
     SignalledUrgently,
-    /// Everyone was signalled.
+    /// All were signalled.
     Broadcast,
     /// It was cancelled, or its time was up.
-    Limit(u8),
+    Limit(WaiterState),
 }
 
-impl Note {
+impl ConditionWait {
     pub(crate) fn waiting(priority: u64) -> Self {
-        Self::new(priority, Errand::Wait)
+        Self::new(priority, Purpose::Wait)
     }
 
     pub(crate) fn signalling() -> Self {
-        Self::new(0, Errand::SignalUrgently)
+        Self::new(0, Purpose::SignalUrgently)
     }
 
-    fn new(priority: u64, errand: Errand) -> Self {
+    fn new(priority: u64, purpose: Purpose) -> Self {
         let end = End::None;
-        let noted = Noted { priority, holds: 0, leaves: false, errand, end, late_end: None };
+        let noted = WaitNotes { priority, holds: 0, leaves: false, purpose, end, late_end: None };
         Self(TrackedCell::new(noted))
     }
 
-    fn noted(self) -> Noted {
-        // SAFETY: owned, so nobody else knows of it.
+    fn noted(self) -> WaitNotes {
+        // SAFETY: owned, so only the owner knows of it.
         self.0.look(|noted| unsafe { *noted })
     }
 }
 
-/// What is beside a waiter in a room: the note, and what its guard has to note.
+/// The extra of a request at a condition: its wait there, and what its guard has to note.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Beside<L> {
-    note: Note,
+pub struct ConditionExtra<L> {
+    note: ConditionWait,
     leaving: L,
 }
 
-impl<L: Departure> Beside<L> {
-    pub(crate) fn new(note: Note, leaving: L) -> Self {
-        let noted = Noted { leaves: L::NOTED, ..note.noted() };
-        Self { note: Note(TrackedCell::new(noted)), leaving }
+impl<L: Departure> ConditionExtra<L> {
+    pub(crate) fn new(note: ConditionWait, leaving: L) -> Self {
+        let noted = WaitNotes { leaves: L::NOTED, ..note.noted() };
+        Self { note: ConditionWait(TrackedCell::new(noted)), leaving }
     }
 
     /// For an owner whose request has finished.
     pub(crate) fn outcome(self) -> Outcome {
-        let Noted { holds, end, .. } = self.note.noted();
-        let limit = if let End::Limit(standing) = end { Some(standing) } else { None };
+        let WaitNotes { holds, end, .. } = self.note.noted();
+        let limit = if let End::Limit(state) = end { Some(state) } else { None };
         Outcome { holds, wait: self.leaving.wait(), limit }
     }
 }
@@ -142,64 +142,64 @@ pub(crate) struct Outcome {
     /// The number under which that is noted.
     pub(crate) wait: u64,
     /// Which limit has ended it.
-    pub(crate) limit: Option<u8>,
+    pub(crate) limit: Option<WaiterState>,
 }
 
 impl<P: Policy> ConditionQueue<P> {
     pub(crate) fn new(lock: &WordObject<P>) -> Arc<Self> {
         let lock = lock.shared();
-        let occupants = Occupants { list: List::new(), number: 0, urgent: None };
-        let occupants = TrackedCell::new(occupants);
-        Arc::new_cyclic(|me| Self { lock, occupants, me: me.clone() })
+        let waiting = Waiting { list: List::new(), number: 0, urgent: None };
+        let waiting = TrackedCell::new(waiting);
+        Arc::new_cyclic(|me| Self { lock, waiting, me: me.clone() })
     }
 
-    /// Whether this is a room of that lock.
+    /// Whether this is a condition of that lock.
     pub(crate) fn belongs_to(&self, lock: &WordObject<P>) -> bool {
         std::ptr::eq(&raw const *self.lock, lock)
     }
 
     /// How many wait for a signal.
-    pub(crate) fn occupants(&self) -> usize {
-        self.lock.lock().change(|_, _, queue| {
-            self.recall(queue);
-            self.inside(|room| room.number)
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock.lock().change(|_, _, lists| {
+            self.recall(lists);
+            self.inside(|waiting| waiting.number)
         })
     }
 
-    /// The smallest priority of those who wait for a signal.
+    /// The smallest priority of the requests that wait for a signal.
     pub(crate) fn least_priority(&self) -> Option<u64> {
-        self.lock.lock().change(|_, _, queue| {
-            self.recall(queue);
-            let first = self.inside(|room| room.list.front())?;
-            // SAFETY: the lock is held, and what is in the room is alive.
+        self.lock.lock().change(|_, _, lists| {
+            self.recall(lists);
+            let first = self.inside(|waiting| waiting.list.front())?;
+            // SAFETY: the lock is held, and what is in the list is alive.
             Some(unsafe { Self::note(first, |note| note.priority) })
         })
     }
 
-    /// Moves up to so many from the room into the lock's line, for a caller who holds the lock; it must
+    /// Moves up to so many from the condition into the lock's lane, for a caller who holds the lock; it must
     /// be able to ask for it like this.
     ///
     /// # Panics
-    /// If the lock is not held so: nobody would pass it on to those who were moved.
+    /// If the lock is not held so: it would not be passed on to the requests that were moved.
     pub(crate) fn signal(&self, ask: P::Ask, at_most: usize) -> usize {
         let end = if at_most == usize::MAX { End::Broadcast } else { End::Signalled };
         let mut locked = self.lock.lock();
         self.assert_held(&mut locked, ask);
-        let (signalled, arm) = locked.change(|_, judge, queue| {
-            self.recall(queue);
+        let (signalled, arm) = locked.change(|_, outside, lists| {
+            self.recall(lists);
             let mut signalled = 0;
-            while signalled < at_most && self.send_next(judge, queue, end, false) {
+            while signalled < at_most && self.send_next(outside, lists, end, false) {
                 signalled += 1;
             }
-            (signalled, queue.must_arm())
+            (signalled, lists.must_arm())
         });
         drop(locked);
         self.arm_if(arm);
         signalled
     }
 
-    /// Gives one hold to the first in the room, for a caller who holds the lock like this, and has left
-    /// when this returns. `None` if there is nobody, and false if it was only moved to the front of the
+    /// Gives one hold to the first request, for a caller who holds the lock like this, and has left
+    /// when this returns. `None` if none waits, and false if it was only moved to the front of the
     /// lock's line, because the caller's owner holds the lock more than once: the caller still has its
     /// hold then. What is left in the wake-ups is a panic.
     ///
@@ -208,25 +208,27 @@ impl<P: Policy> ConditionQueue<P> {
     pub(crate) fn signal_and_leave(&self, ask: P::Ask, wakes: &mut Wakes) -> Option<bool> {
         let mut locked = self.lock.lock();
         self.assert_held(&mut locked, ask);
-        // SAFETY: the lock is held, and what is in the room is alive.
-        let left = locked.change(|rule, judge, queue| unsafe {
-            self.recall(queue);
-            let next = self.inside(|room| room.list.front())?;
+        // SAFETY: the lock is held, and what is in the list is alive.
+        let left = locked.change(|rule, outside, lists| unsafe {
+            self.recall(lists);
+            let next = self.inside(|waiting| waiting.list.front())?;
             let own = next.as_ref();
             // The policy first, in case it panics.
-            let left =
-                judge.policy.undo(ask).and_then(|give| judge.policy.release(rule.state, give).ok());
-            let Some(taken) = left.and_then(|left| judge.policy.acquire(left, own.ask)) else {
-                self.send(judge, queue, next, End::Signalled, true);
-                wakes.arm |= queue.must_arm();
+            let left = outside
+                .policy
+                .undo(ask)
+                .and_then(|give| outside.policy.release(rule.state, give).ok());
+            let Some(taken) = left.and_then(|left| outside.policy.acquire(left, own.ask)) else {
+                self.send(outside, lists, next, End::Signalled, true);
+                wakes.arm |= lists.must_arm();
                 return Some(false);
             };
             rule.state = taken;
             self.remove(next);
             Self::note(next, |note| note.end = End::Signalled);
-            own.notes(|notes| notes.place = Place::Nowhere);
-            queue.answer(next, judge.standing_of_grant(next), wakes);
-            wakes.arm |= queue.must_arm();
+            own.notes(|notes| notes.list = ListKind::Nowhere);
+            lists.answer(next, outside.state_of_grant(next), wakes);
+            wakes.arm |= lists.must_arm();
             Some(true)
         });
         drop(locked);
@@ -235,7 +237,7 @@ impl<P: Policy> ConditionQueue<P> {
     }
 
     /// In barging mode the lock may be left to a task that was told to try again and does not come:
-    /// then only the watchdog lets those through who were moved into the lock's line.
+    /// then only the watchdog lets the requests through that were moved into the lock's lane.
     fn arm_if(&self, arm: bool) {
         if arm {
             self.lock.arm();
@@ -244,62 +246,62 @@ impl<P: Policy> ConditionQueue<P> {
 
     /// A re-entrant lock has guards that hold nothing, while their owner waits with another of them.
     fn assert_held(&self, locked: &mut Locked<'_, WordRule<P>>, ask: P::Ask) {
-        let held = locked.change(|rule, judge, _| {
-            let give = judge.policy.undo(ask);
-            give.is_some_and(|give| judge.policy.release(rule.state, give).is_ok())
+        let held = locked.change(|rule, outside, _| {
+            let give = outside.policy.undo(ask);
+            give.is_some_and(|give| outside.policy.release(rule.state, give).is_ok())
         });
         assert!(held, "{AWAY}");
     }
 
     /// A task that was signalled urgently, and did not come, has missed its turn: it is back in the
-    /// room, before those of its priority, unless a limit came in the meantime. The lock is held; called
-    /// before anybody looks at who is in the room.
-    fn recall(&self, queue: &mut Queue<P::Ask>) {
-        let Some(waiter) = self.inside(|room| room.urgent) else { return };
+    /// list, before those of its priority, unless a limit came in the meantime. The lock is held; called
+    /// before the list is looked at.
+    fn recall(&self, lists: &mut WaitLists<P::Ask>) {
+        let Some(waiter) = self.inside(|waiting| waiting.urgent) else { return };
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
-            if waiter.as_ref().notes(|notes| notes.place) != Place::Dormant {
+            if waiter.as_ref().notes(|notes| notes.list) != ListKind::Dormant {
                 return;
             }
-            self.inside(|room| room.urgent = None);
+            self.inside(|waiting| waiting.urgent = None);
             let end = Self::note(waiter, |note| {
                 note.end = note.late_end.map_or(End::None, End::Limit);
                 note.end
             });
             if end == End::None {
-                queue.detach(waiter);
+                lists.detach(waiter);
                 self.add(waiter, true);
             }
         }
     }
 
-    /// Whoever was signalled urgently has come, or leaves. The lock is held.
+    /// The request that was signalled urgently has come, or leaves. The lock is held.
     fn forget_urgent(&self, waiter: Pointer<P::Ask>) {
-        self.inside(|room| room.urgent = room.urgent.filter(|urgent| *urgent != waiter));
+        self.inside(|waiting| waiting.urgent = waiting.urgent.filter(|urgent| *urgent != waiter));
     }
 
-    /// Moves the next one into the lock's line. False if there is none. The lock is held.
+    /// Moves the next one into the lock's lane. False if there is none. The lock is held.
     fn send_next(
         &self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         end: End,
         first: bool,
     ) -> bool {
-        let Some(waiter) = self.inside(|room| room.list.front()) else { return false };
-        // SAFETY: the lock is held, and what is in the room is alive.
-        unsafe { self.send(judge, queue, waiter, end, first) };
+        let Some(waiter) = self.inside(|waiting| waiting.list.front()) else { return false };
+        // SAFETY: the lock is held, and what is in the list is alive.
+        unsafe { self.send(outside, lists, waiter, end, first) };
         true
     }
 
-    /// Moves somebody from the room into the lock's line.
+    /// Moves a request from the condition into the lock's lane.
     ///
     /// # Safety
-    /// The lock is held, and the waiter is in the room.
+    /// The lock is held, and the waiter is in the list.
     unsafe fn send(
         &self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         waiter: Pointer<P::Ask>,
         end: End,
         first: bool,
@@ -307,76 +309,76 @@ impl<P: Policy> ConditionQueue<P> {
         // SAFETY: passed on from the caller.
         unsafe {
             // The policy first, in case it panics.
-            let lane = judge.lane(waiter.as_ref().ask);
+            let lane = outside.lane(waiter.as_ref().ask);
             self.remove(waiter);
             Self::note(waiter, |note| note.end = end);
-            queue.receive(waiter, lane, first);
+            lists.receive(waiter, lane, first);
             if first {
-                queue.hurry(waiter);
+                lists.prioritize(waiter);
             }
         }
     }
 
     /// # Safety
-    /// The lock is held, and the waiter is alive and in a seat with a note.
-    unsafe fn note<R>(waiter: Pointer<P::Ask>, change: impl FnOnce(&mut Noted) -> R) -> R {
+    /// The lock is held, and the waiter is alive and in a queued request with a condition wait.
+    unsafe fn note<R>(waiter: Pointer<P::Ask>, change: impl FnOnce(&mut WaitNotes) -> R) -> R {
         // SAFETY: passed on from the caller; the lock makes this the only access.
         unsafe {
-            let note = beside_waiter::<P::Ask, Note>(waiter);
+            let note = extra_of::<P::Ask, ConditionWait>(waiter);
             note.as_ref().0.look_mut(|noted| change(&mut *noted))
         }
     }
 
     /// What the lock, which is held, protects here.
-    fn inside<R>(&self, change: impl FnOnce(&mut Occupants<P::Ask>) -> R) -> R {
+    fn inside<R>(&self, change: impl FnOnce(&mut Waiting<P::Ask>) -> R) -> R {
         // SAFETY: the lock makes this the only access.
-        self.occupants.look_mut(|occupants| change(unsafe { &mut *occupants }))
+        self.waiting.look_mut(|waiting| change(unsafe { &mut *waiting }))
     }
 
-    /// Puts somebody into the room, behind those of its priority, or before them.
+    /// Puts a request into the list, behind those of its priority, or before them.
     ///
     /// # Safety
     /// The lock is held, and the waiter is pinned, prepared, and on no list.
     unsafe fn add(&self, waiter: Pointer<P::Ask>, first: bool) {
-        // SAFETY: passed on from the caller; what is in the room is alive.
+        // SAFETY: passed on from the caller; what is in the list is alive.
         unsafe {
             let own = waiter.as_ref();
             let priority = Self::note(waiter, |note| note.priority);
-            own.notes(|notes| notes.place = Place::Condition);
-            own.stand(standing::WAITING);
-            self.inside(|room| {
-                room.number += 1;
+            own.notes(|notes| notes.list = ListKind::Condition);
+            own.set_state(WaiterState::Waiting);
+            self.inside(|waiting| {
+                waiting.number += 1;
                 let comes_before = |other: Pointer<P::Ask>| {
                     let other = Self::note(other, |note| note.priority);
                     if first { other < priority } else { other <= priority }
                 };
-                room.list.insert(waiter, comes_before);
+                waiting.list.insert(waiter, comes_before);
             });
         }
     }
 
     /// # Safety
-    /// The lock is held, and the waiter is in the room.
+    /// The lock is held, and the waiter is in the list.
     unsafe fn remove(&self, waiter: Pointer<P::Ask>) {
-        self.inside(|room| {
+        self.inside(|waiting| {
             // SAFETY: passed on from the caller.
-            unsafe { room.list.remove(waiter) };
-            room.number -= 1;
+            unsafe { waiting.list.remove(waiter) };
+            waiting.number -= 1;
         });
     }
 
-    /// Gives the lock away, all its owner's holds, and wakes whoever gets it.
+    /// Gives the lock away, all its owner's holds, and wakes the request that gets it.
     ///
     /// # Safety
-    /// As [`enter`](Line::enter).
+    /// As [`enter`](WaitQueue::enter).
     unsafe fn wait(&self, mut locked: Locked<'_, WordRule<P>>, waiter: Pointer<P::Ask>) {
         let mut wakes = Wakes::new();
         // SAFETY: the lock is held, and the waiter is pinned, prepared, and on no list.
-        let given = locked.change(|rule, judge, queue| unsafe {
-            Self::take_back(rule, judge, queue, waiter, &mut wakes);
+        let given = locked.change(|rule, outside, lists| unsafe {
+            Self::take_back(rule, outside, lists, waiter, &mut wakes);
             // The policy first, in case it panics.
             let ask = waiter.as_ref().ask;
-            let (undo, given) = (judge.policy.undo(ask), judge.policy.give_up(rule.state, ask));
+            let (undo, given) = (outside.policy.undo(ask), outside.policy.give_up(rule.state, ask));
             if let Some((left, holds)) = given {
                 rule.state = left;
                 Self::note_leaving(waiter, holds);
@@ -397,8 +399,8 @@ impl<P: Policy> ConditionQueue<P> {
     /// The lock is held, and the waiter is the caller's.
     unsafe fn take_back(
         rule: &mut WordRule<P>,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         waiter: Pointer<P::Ask>,
         wakes: &mut Wakes,
     ) {
@@ -408,20 +410,21 @@ impl<P: Policy> ConditionQueue<P> {
                 return;
             }
             let ask = waiter.as_ref().ask;
-            let mut next = queue.granted.front();
+            let mut next = lists.granted.front();
             while let Some(granted) = next.filter(|_| !wakes.is_full()) {
-                next = queue.granted.after(granted);
+                next = lists.granted.after(granted);
                 let own = granted.as_ref();
-                if own.notes(|notes| notes.place) != Place::Granted {
+                if own.notes(|notes| notes.list) != ListKind::Granted {
                     continue;
                 }
-                let give = judge.policy.undo(own.ask);
-                let left = give.and_then(|give| judge.policy.release(rule.state, give).ok());
+                let give = outside.policy.undo(own.ask);
+                let left = give.and_then(|give| outside.policy.release(rule.state, give).ok());
                 // Its own hold it keeps, to give it away.
-                if let Some(left) = left.filter(|left| judge.policy.give_up(*left, ask).is_some()) {
+                if let Some(left) = left.filter(|left| outside.policy.give_up(*left, ask).is_some())
+                {
                     rule.state = left;
-                    queue.detach(granted);
-                    queue.rest(granted, wakes);
+                    lists.detach(granted);
+                    lists.make_dormant(granted, wakes);
                 }
             }
         }
@@ -436,7 +439,7 @@ impl<P: Policy> ConditionQueue<P> {
         // touches that.
         unsafe {
             let leaves = Self::note(waiter, |note| note.leaves);
-            let beside = beside_waiter::<P::Ask, Beside<Leaving>>(waiter).as_ptr();
+            let beside = extra_of::<P::Ask, ConditionExtra<Leaving>>(waiter).as_ptr();
             leaves.then(|| &(*beside).leaving)
         }
     }
@@ -457,7 +460,7 @@ impl<P: Policy> ConditionQueue<P> {
     }
 
     /// Ends a wait for a signal for an outside reason: from now on the waiter waits for the lock. Lets
-    /// go of the lock through which the caller came, and then lets through whom that allows.
+    /// go of the lock through which the caller came, and then serves what that allows to be served.
     ///
     /// # Safety
     /// The waiter was queued here, and is alive until `let_go` is called or this returns.
@@ -465,24 +468,24 @@ impl<P: Policy> ConditionQueue<P> {
         &self,
         mut locked: Locked<'_, WordRule<P>>,
         waiter: Pointer<P::Ask>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) {
-        locked.change(|rule, judge, queue| {
-            self.recall(queue);
+        locked.change(|rule, outside, lists| {
+            self.recall(lists);
             // SAFETY: the lock is held, and the waiter is alive and where its notes say.
             let sent = unsafe {
                 let end = Self::note(waiter, |note| note.end);
-                match waiter.as_ref().notes(|notes| notes.place) {
-                    Place::Condition => {
-                        self.send(judge, queue, waiter, End::Limit(standing), false);
+                match waiter.as_ref().notes(|notes| notes.list) {
+                    ListKind::Condition => {
+                        self.send(outside, lists, waiter, End::Limit(state), false);
                         true
                     }
                     // A signal wins, unless its turn is missed.
                     _ if end == End::SignalledUrgently => {
                         Self::note(waiter, |note| {
-                            note.late_end = note.late_end.or(Some(standing));
+                            note.late_end = note.late_end.or(Some(state));
                         });
                         false
                     }
@@ -491,17 +494,17 @@ impl<P: Policy> ConditionQueue<P> {
             };
             let_go();
             if sent {
-                rule.settle(judge, queue, None, wakes);
-                wakes.arm |= queue.must_arm();
+                rule.settle(outside, lists, None, wakes);
+                wakes.arm |= lists.must_arm();
             }
         });
     }
 
-    /// Gives the lock to the first in the room, and stands first in line to have it back. False if
-    /// there is nobody.
+    /// Gives the lock to the first request, and stands first in line to have it back. False if none
+    /// waits.
     ///
     /// # Safety
-    /// As [`enter`](Line::enter).
+    /// As [`enter`](WaitQueue::enter).
     unsafe fn signal_urgently(
         &self,
         mut locked: Locked<'_, WordRule<P>>,
@@ -509,35 +512,37 @@ impl<P: Policy> ConditionQueue<P> {
     ) -> bool {
         let mut wakes = Wakes::new();
         // SAFETY: the lock is held; the waiter is pinned, prepared, and on no list, and what is in the
-        // room is alive.
-        let signalled = locked.change(|rule, judge, queue| unsafe {
-            self.recall(queue);
-            let Some(next) = self.inside(|room| room.list.front()) else { return false };
+        // list is alive.
+        let signalled = locked.change(|rule, outside, lists| unsafe {
+            self.recall(lists);
+            let Some(next) = self.inside(|waiting| waiting.list.front()) else { return false };
             let own = next.as_ref();
-            Self::take_back(rule, judge, queue, waiter, &mut wakes);
+            Self::take_back(rule, outside, lists, waiter, &mut wakes);
             // The policy first, in case it panics.
-            let given = judge.policy.give_up(rule.state, waiter.as_ref().ask);
-            let taken = given.and_then(|(left, _)| judge.policy.acquire(left, own.ask));
-            let (lane, own_lane) = (judge.lane(own.ask), judge.lane(waiter.as_ref().ask));
+            let given = outside.policy.give_up(rule.state, waiter.as_ref().ask);
+            let taken = given.and_then(|(left, _)| outside.policy.acquire(left, own.ask));
+            let (lane, own_lane) = (outside.lane(own.ask), outside.lane(waiter.as_ref().ask));
             if let Some((left, holds)) = given {
                 rule.state = left;
                 Self::note_leaving(waiter, holds);
             }
             self.remove(next);
             Self::note(next, |note| note.end = End::SignalledUrgently);
-            own.notes(|notes| notes.place = Place::Nowhere);
+            own.notes(|notes| notes.list = ListKind::Nowhere);
             if let Some(taken) = taken {
                 rule.state = taken;
-                let standing = judge.standing_of_grant(next);
+                let state = outside.state_of_grant(next);
                 // A thread always comes, and is gone then.
-                self.inside(|room| room.urgent = (standing == standing::GRANTED).then_some(next));
-                queue.answer(next, standing, &mut wakes);
+                self.inside(|waiting| {
+                    waiting.urgent = (state == WaiterState::Granted).then_some(next)
+                });
+                lists.answer(next, state, &mut wakes);
             } else {
-                queue.receive(next, lane, true);
+                lists.receive(next, lane, true);
             }
-            queue.join(waiter, own_lane, true);
-            queue.hurry(waiter);
-            wakes.arm |= queue.must_arm();
+            lists.join(waiter, own_lane, true);
+            lists.prioritize(waiter);
+            wakes.arm |= lists.must_arm();
             true
         });
         drop(locked);
@@ -549,11 +554,11 @@ impl<P: Policy> ConditionQueue<P> {
     }
 }
 
-impl<P: Policy> Line for ConditionQueue<P> {
+impl<P: Policy> WaitQueue for ConditionQueue<P> {
     type Ask = P::Ask;
     type Refusal = Infallible;
 
-    fn counted(&self) -> Option<Arc<dyn Kernel>> {
+    fn counted(&self) -> Option<Arc<dyn TimedObject>> {
         let me = self.me.upgrade()?;
         Some(me)
     }
@@ -567,32 +572,32 @@ impl<P: Policy> Line for ConditionQueue<P> {
         waiter: Pointer<P::Ask>,
         _: Attempt,
         _: &mut Option<Infallible>,
-        give_up: impl FnOnce() -> Option<u8>,
-    ) -> u8 {
+        give_up: impl FnOnce() -> Option<WaiterState>,
+    ) -> WaiterState {
         let mut locked = self.lock.lock();
         // SAFETY: the lock is held; passed on from the caller.
         unsafe {
             self.assert_held(&mut locked, waiter.as_ref().ask);
             let away = Self::leaving(waiter).is_some_and(|leaving| leaving.is_away());
             assert!(!away, "{AWAY}");
-            if Self::note(waiter, |note| note.errand) == Errand::SignalUrgently {
+            if Self::note(waiter, |note| note.purpose) == Purpose::SignalUrgently {
                 let signalled = self.signal_urgently(locked, waiter);
-                return if signalled { standing::WAITING } else { standing::SERVED };
+                return if signalled { WaiterState::Waiting } else { WaiterState::Served };
             }
-            if let Some(standing) = give_up() {
-                return standing;
+            if let Some(state) = give_up() {
+                return state;
             }
             self.wait(locked, waiter);
         }
-        standing::WAITING
+        WaiterState::Waiting
     }
 
     unsafe fn claim(&self, waiter: Pointer<P::Ask>) -> bool {
         // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
         unsafe {
-            waiter.as_ref().standing() == standing::GRANTED
-                && self.lock.lock().change(|_, _, queue| {
-                    let claimed = queue.claim(waiter);
+            waiter.as_ref().state() == WaiterState::Granted
+                && self.lock.lock().change(|_, _, lists| {
+                    let claimed = lists.claim(waiter);
                     if claimed {
                         self.forget_urgent(waiter);
                     }
@@ -601,25 +606,25 @@ impl<P: Policy> Line for ConditionQueue<P> {
         }
     }
 
-    /// Whoever was signalled urgently, and did not come, has missed its turn, and waits for the next
+    /// A request that was signalled urgently, and did not come, has missed its turn, and waits for the next
     /// signal.
-    unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> u8 {
+    unsafe fn revisit(&self, waiter: Pointer<P::Ask>, waker: &Waker) -> WaiterState {
         // SAFETY: passed on from the caller; the closure is called under the lock.
-        let standing = unsafe {
-            self.lock.revisit_or(waiter, waker, |queue| {
-                self.recall(queue);
-                let place = waiter.as_ref().notes(|notes| notes.place);
-                (place == Place::Condition).then_some(standing::WAITING)
+        let state = unsafe {
+            self.lock.revisit_or(waiter, waker, |lists| {
+                self.recall(lists);
+                let place = waiter.as_ref().notes(|notes| notes.list);
+                (place == ListKind::Condition).then_some(WaiterState::Waiting)
             })
         };
-        if standing::is_final(standing) {
+        if state.is_final() {
             let _locked = self.lock.lock();
             self.forget_urgent(waiter);
         }
-        standing
+        state
     }
 
-    unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> u8 {
+    unsafe fn retry(&self, waiter: Pointer<P::Ask>) -> WaiterState {
         // SAFETY: passed on from the caller.
         unsafe { self.lock.retry(waiter) }
     }
@@ -627,31 +632,31 @@ impl<P: Policy> Line for ConditionQueue<P> {
     /// A signal that is not wanted goes to the next one.
     unsafe fn withdraw(&self, waiter: Pointer<P::Ask>) {
         // SAFETY: the lock is held; the waiter is alive, and where its notes say.
-        let (was_in_room, arm) = self.lock.lock().change(|_, judge, queue| unsafe {
-            self.recall(queue);
+        let (was_waiting, arm) = self.lock.lock().change(|_, outside, lists| unsafe {
+            self.recall(lists);
             self.forget_urgent(waiter);
-            if waiter.as_ref().notes(|notes| notes.place) == Place::Condition {
+            if waiter.as_ref().notes(|notes| notes.list) == ListKind::Condition {
                 self.remove(waiter);
-                waiter.as_ref().notes(|notes| notes.place = Place::Nowhere);
+                waiter.as_ref().notes(|notes| notes.list = ListKind::Nowhere);
                 return (true, false);
             }
             match Self::note(waiter, |note| note.end) {
-                End::Signalled => self.send_next(judge, queue, End::Signalled, false),
-                End::SignalledUrgently => self.send_next(judge, queue, End::Signalled, true),
+                End::Signalled => self.send_next(outside, lists, End::Signalled, false),
+                End::SignalledUrgently => self.send_next(outside, lists, End::Signalled, true),
                 End::None | End::Broadcast | End::Limit(_) => false,
             };
-            (false, queue.must_arm())
+            (false, lists.must_arm())
         });
         self.arm_if(arm);
-        if !was_in_room {
+        if !was_waiting {
             // SAFETY: passed on from the caller.
             unsafe { self.lock.withdraw(waiter) };
         }
     }
 
-    unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, standing: u8, wakes: &mut Wakes) {
+    unsafe fn end_waiter(&self, waiter: Pointer<P::Ask>, state: WaiterState, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
-        unsafe { self.end_locked(self.lock.lock(), waiter, standing, wakes, &mut || ()) };
+        unsafe { self.end_locked(self.lock.lock(), waiter, state, wakes, &mut || ()) };
     }
 
     fn expulsion(&self) -> Option<Infallible> {
@@ -659,17 +664,17 @@ impl<P: Policy> Line for ConditionQueue<P> {
     }
 }
 
-impl<P: Policy> Kernel for ConditionQueue<P> {
+impl<P: Policy> TimedObject for ConditionQueue<P> {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) -> bool {
         let Some(locked) = self.lock.lock_soon() else { return false };
-        // SAFETY: bounds that know this room are the first field of a seat for its lock's asks.
-        unsafe { self.end_locked(locked, beside(bounds), standing, wakes, let_go) };
+        // SAFETY: bounds that know this queue are the first field of a queued request with its lock's asks.
+        unsafe { self.end_locked(locked, waiter_of(bounds), state, wakes, let_go) };
         true
     }
 

@@ -8,12 +8,12 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::bounds::Bounds;
-use super::kernel::{Kernel, Line, Tick, beside};
 use super::parker::Backoff;
-use super::queue::{Queue, Visit};
 use super::rule::{Arrival, Coming, Held, Lock, ObjectRule};
 use super::timer::{TIMER, Watch};
-use super::waiter::{Lane, Place, Pointer, standing};
+use super::wait_lists::{Visit, WaitLists};
+use super::wait_queue::{Tick, TimedObject, WaitQueue, waiter_of};
+use super::waiter::{Lane, ListKind, Pointer, WaiterState};
 use super::wake::{Panic, Wakes, discard_kept, discard_later, resume};
 use crate::primitive::{AtomicU32, MODELLED, Ordering, TrackedCell};
 
@@ -38,7 +38,7 @@ pub struct ContendedObject<R: ObjectRule> {
 #[repr(C)]
 struct Inside<R: ObjectRule> {
     rule: R,
-    queue: Queue<R::Ask>,
+    lists: WaitLists<R::Ask>,
 }
 
 // SAFETY: the lists' pointers lead to pinned waiters, which any thread may touch under the lock. What
@@ -63,7 +63,7 @@ pub(super) struct Locked<'c, R: ObjectRule>(&'c ContendedObject<R>);
 impl<R: ObjectRule> Drop for Locked<'_, R> {
     #[inline]
     fn drop(&mut self) {
-        let held = self.change(|rule, outside, queue| rule.before_unlocking(outside, queue));
+        let held = self.change(|rule, outside, lists| rule.before_unlocking(outside, lists));
         self.0.lock.unlock(held);
     }
 }
@@ -73,13 +73,13 @@ impl<R: ObjectRule> Locked<'_, R> {
     #[inline]
     pub(super) fn change<T>(
         &mut self,
-        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>) -> T,
+        change: impl FnOnce(&mut R, &R::Outside, &mut WaitLists<R::Ask>) -> T,
     ) -> T {
         let Self(object) = self;
         // SAFETY: the lock is held, and `change` cannot reach this cell another way.
         object.inside.look_mut(|inside| unsafe {
-            let Inside { rule, queue } = &mut *inside;
-            change(rule, &object.outside, queue)
+            let Inside { rule, lists } = &mut *inside;
+            change(rule, &object.outside, lists)
         })
     }
 }
@@ -88,7 +88,7 @@ impl<R: ObjectRule> ContendedObject<R> {
     pub(crate) fn new(rule: R, lock: R::Lock, outside: R::Outside) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             lock,
-            inside: TrackedCell::new(Inside { rule, queue: Queue::new() }),
+            inside: TrackedCell::new(Inside { rule, lists: WaitLists::new() }),
             outside,
             patience: AtomicU32::new(u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX)),
             watch: Watch::new(),
@@ -171,7 +171,7 @@ impl<R: ObjectRule> ContendedObject<R> {
     #[inline]
     pub(crate) fn locked<T>(
         &self,
-        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>) -> T,
+        change: impl FnOnce(&mut R, &R::Outside, &mut WaitLists<R::Ask>) -> T,
     ) -> T {
         self.lock().change(change)
     }
@@ -183,7 +183,7 @@ impl<R: ObjectRule> ContendedObject<R> {
     #[inline]
     pub(crate) fn change<T>(
         &self,
-        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+        change: impl FnOnce(&mut R, &R::Outside, &mut WaitLists<R::Ask>, &mut Wakes) -> T,
     ) -> T {
         let (result, panic) = self.change_caught(change);
         if let Some(panic) = panic {
@@ -197,7 +197,7 @@ impl<R: ObjectRule> ContendedObject<R> {
     #[inline]
     pub(crate) fn change_caught<T>(
         &self,
-        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+        change: impl FnOnce(&mut R, &R::Outside, &mut WaitLists<R::Ask>, &mut Wakes) -> T,
     ) -> (T, Option<Panic>) {
         self.change_locked(self.lock(), change)
     }
@@ -207,14 +207,14 @@ impl<R: ObjectRule> ContendedObject<R> {
     pub(super) fn change_locked<T>(
         &self,
         locked: Locked<'_, R>,
-        change: impl FnOnce(&mut R, &R::Outside, &mut Queue<R::Ask>, &mut Wakes) -> T,
+        change: impl FnOnce(&mut R, &R::Outside, &mut WaitLists<R::Ask>, &mut Wakes) -> T,
     ) -> (T, Option<Panic>) {
         let mut wakes = Wakes::new();
         // Unwinding must release the lock before it wakes anything.
         let mut locked = locked;
-        let result = locked.change(|rule, outside, queue| {
-            let result = change(rule, outside, queue, &mut wakes);
-            wakes.arm |= queue.must_arm();
+        let result = locked.change(|rule, outside, lists| {
+            let result = change(rule, outside, lists, &mut wakes);
+            wakes.arm |= lists.must_arm();
             result
         });
         drop(locked);
@@ -224,29 +224,29 @@ impl<R: ObjectRule> ContendedObject<R> {
 
     /// How many requests wait, counting the dormant ones.
     pub(crate) fn waiters(&self) -> usize {
-        self.locked(|_, _, queue| queue.waiting + queue.nudged + queue.dormants) as usize
+        self.locked(|_, _, lists| lists.waiting + lists.retrying + lists.dormant_number) as usize
     }
 
     /// How many requests wait in one lane.
     pub(crate) fn waiters_in(&self, lane: Lane) -> usize {
-        self.locked(|_, _, queue| queue.count(lane))
+        self.locked(|_, _, lists| lists.count(lane))
     }
 
     /// Forgets every request: the object is being dropped, so whatever is still on a list was leaked,
     /// and what it borrowed may be gone.
     pub(crate) fn bury(&self, mut bury: impl FnMut(&mut R, Pointer<R::Ask>)) {
-        self.locked(|rule, _, queue| {
-            while let Some(waiter) = queue.anybody() {
+        self.locked(|rule, _, lists| {
+            while let Some(waiter) = lists.any_waiter() {
                 // SAFETY: the lock is held, and what is in a list is alive, because it was pinned.
                 unsafe {
                     bury(rule, waiter);
-                    queue.detach(waiter);
+                    lists.detach(waiter);
                 }
             }
         });
     }
 
-    /// [`revisit`](Line::revisit), where something else may be done with a waiter that was passed
+    /// [`revisit`](WaitQueue::revisit), where something else may be done with a waiter that was passed
     /// over than to let it stand first.
     ///
     /// # Safety
@@ -256,41 +256,41 @@ impl<R: ObjectRule> ContendedObject<R> {
         &self,
         waiter: Pointer<R::Ask>,
         waker: &Waker,
-        mut instead: impl FnMut(&mut Queue<R::Ask>) -> Option<u8>,
-    ) -> u8 {
+        mut instead: impl FnMut(&mut WaitLists<R::Ask>) -> Option<WaiterState>,
+    ) -> WaiterState {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
         let mut fresh = None;
         loop {
-            let standing = own.standing();
-            if standing::is_final(standing) {
-                return standing;
+            let state = own.state();
+            if state.is_final() {
+                return state;
             }
-            if fresh.is_none() && matches!(standing, standing::DORMANT | standing::RETRY) {
+            if fresh.is_none() && matches!(state, WaiterState::Dormant | WaiterState::Retry) {
                 fresh = Some(waker.clone());
             }
             let mut wakes = Wakes::new();
-            // SAFETY: the waiter was queued here and its standing is not final, so it is known to
+            // SAFETY: the waiter was queued here and its state is not final, so it is known to
             // the lists, unless the lock shows otherwise.
-            let visit = self.locked(|rule, outside, queue| unsafe {
-                match queue.visit(waiter, waker, &mut fresh) {
+            let visit = self.locked(|rule, outside, lists| unsafe {
+                match lists.visit(waiter, waker, &mut fresh) {
                     Visit::PassedOver => {
-                        let standing = instead(queue);
-                        Visit::Stands(standing.unwrap_or_else(|| {
-                            Self::stand_first(rule, outside, queue, waiter, &mut wakes)
+                        let state = instead(lists);
+                        Visit::Is(state.unwrap_or_else(|| {
+                            Self::stand_first(rule, outside, lists, waiter, &mut wakes)
                         }))
                     }
-                    Visit::Stands(standing::SERVED) => {
-                        rule.claim(queue, waiter, &mut wakes);
-                        Visit::Stands(standing::SERVED)
+                    Visit::Is(WaiterState::Served) => {
+                        rule.claim(lists, waiter, &mut wakes);
+                        Visit::Is(WaiterState::Served)
                     }
                     visit => visit,
                 }
             });
             match visit {
-                Visit::Stands(standing) => {
-                    self.finish_visit(&mut wakes, standing, waiter);
-                    return standing;
+                Visit::Is(state) => {
+                    self.finish_visit(&mut wakes, state, waiter);
+                    return state;
                 }
                 Visit::NeedsWaker => fresh = Some(waker.clone()),
                 Visit::Answered | Visit::PassedOver => {}
@@ -306,23 +306,23 @@ impl<R: ObjectRule> ContendedObject<R> {
     unsafe fn stand_first(
         rule: &mut R,
         outside: &R::Outside,
-        queue: &mut Queue<R::Ask>,
+        lists: &mut WaitLists<R::Ask>,
         waiter: Pointer<R::Ask>,
         wakes: &mut Wakes,
-    ) -> u8 {
+    ) -> WaiterState {
         // SAFETY: passed on from the caller.
         unsafe {
-            let told = queue.detach(waiter) == Place::Nudged;
+            let told = lists.detach(waiter) == ListKind::Retrying;
             // Until it stands otherwise: this is its owner, who must not look again if the rule
             // panics.
-            waiter.as_ref().stand(standing::FAULTED);
-            match rule.arrive(outside, queue, waiter, Coming::Again { told }, wakes) {
-                Arrival::Served => standing::SERVED,
-                Arrival::Refused(_) => standing::REFUSED,
+            waiter.as_ref().set_state(WaiterState::Faulted);
+            match rule.arrive(outside, lists, waiter, Coming::Again { told }, wakes) {
+                Arrival::Served => WaiterState::Served,
+                Arrival::Refused(_) => WaiterState::Refused,
                 Arrival::Waits(lane) => {
-                    queue.join(waiter, lane, true);
-                    wakes.arm |= queue.must_arm();
-                    standing::WAITING
+                    lists.join(waiter, lane, true);
+                    wakes.arm |= lists.must_arm();
+                    WaiterState::Waiting
                 }
             }
         }
@@ -331,49 +331,49 @@ impl<R: ObjectRule> ContendedObject<R> {
     /// Wakes the requests that a visit answered. If a waker panics, the visit does too, and keeps
     /// nothing but what is final.
     #[inline]
-    fn finish_visit(&self, wakes: &mut Wakes, standing: u8, waiter: Pointer<R::Ask>) {
+    fn finish_visit(&self, wakes: &mut Wakes, state: WaiterState, waiter: Pointer<R::Ask>) {
         self.finish(wakes);
         if wakes.has_panic() && !std::thread::panicking() {
-            self.end_visit(standing, waiter);
+            self.end_visit(state, waiter);
             wakes.resume_panic();
         }
     }
 
     /// Ends a request that is going to panic instead of being served, or of waiting.
     #[cold]
-    fn end_visit(&self, standing: u8, waiter: Pointer<R::Ask>) {
-        if !matches!(standing, standing::SERVED | standing::WAITING) {
+    fn end_visit(&self, state: WaiterState, waiter: Pointer<R::Ask>) {
+        if !matches!(state, WaiterState::Served | WaiterState::Waiting) {
             return;
         }
-        if R::IS_FINAL && standing == standing::SERVED {
+        if R::IS_FINAL && state == WaiterState::Served {
             // SAFETY: the visitor's waiter is alive, and on no list.
-            unsafe { waiter.as_ref() }.stand(standing::SERVED);
+            unsafe { waiter.as_ref() }.set_state(WaiterState::Served);
             return;
         }
         // SAFETY: the visitor's waiter is alive. The lock is held; it is where its notes say.
-        let _ = self.change_caught(|rule, outside, queue, wakes| unsafe {
-            let change = match queue.detach(waiter) {
-                Place::Lane(lane) => {
-                    rule.leave(outside, queue, waiter, Some(lane), wakes);
+        let _ = self.change_caught(|rule, outside, lists, wakes| unsafe {
+            let change = match lists.detach(waiter) {
+                ListKind::Lane(lane) => {
+                    rule.leave(outside, lists, waiter, Some(lane), wakes);
                     R::Change::default()
                 }
                 _ => rule.take_back(outside, waiter),
             };
-            rule.settle(outside, queue, change, wakes);
-            waiter.as_ref().stand(standing::FAULTED);
+            rule.settle(outside, lists, change, wakes);
+            waiter.as_ref().set_state(WaiterState::Faulted);
         });
     }
 
     /// Takes back what a request was served for good, and passes it on.
     #[cold]
     fn give_back(&self, waiter: Pointer<R::Ask>) {
-        self.change(|rule, outside, queue, wakes| {
+        self.change(|rule, outside, lists, wakes| {
             let change = rule.take_back(outside, waiter);
-            rule.settle(outside, queue, change, wakes);
+            rule.settle(outside, lists, change, wakes);
         });
     }
 
-    /// [`withdraw`](Line::withdraw), and changes something else in the same step, before any other
+    /// [`withdraw`](WaitQueue::withdraw), and changes something else in the same step, before any other
     /// request is served.
     ///
     /// # Safety
@@ -387,7 +387,7 @@ impl<R: ObjectRule> ContendedObject<R> {
         let mut locked = self.lock();
         // SAFETY: the lock is held; the owner's waiter is alive, and where its notes say.
         let was_behind = R::ONLY_HEADS_COUNT
-            && locked.change(|_, _, queue| unsafe { queue.leave_from_behind(waiter) });
+            && locked.change(|_, _, lists| unsafe { lists.leave_from_behind(waiter) });
         if was_behind {
             return;
         }
@@ -396,7 +396,7 @@ impl<R: ObjectRule> ContendedObject<R> {
     }
 
     /// # Safety
-    /// As [`withdraw`](Line::withdraw).
+    /// As [`withdraw`](WaitQueue::withdraw).
     #[inline(never)]
     unsafe fn withdraw_locked(
         &self,
@@ -405,23 +405,23 @@ impl<R: ObjectRule> ContendedObject<R> {
         change: impl FnOnce(&mut R, &R::Outside),
     ) {
         // SAFETY: the lock is held; the owner's waiter is alive, and where its notes say.
-        let ((), panic) = self.change_locked(locked, |rule, outside, queue, wakes| unsafe {
+        let ((), panic) = self.change_locked(locked, |rule, outside, lists, wakes| unsafe {
             // Perhaps served since its owner last looked.
-            let served = waiter.as_ref().standing() == standing::SERVED;
-            let granted = queue.holds_grant(waiter) || served;
-            let given = match queue.detach(waiter) {
+            let served = waiter.as_ref().state() == WaiterState::Served;
+            let granted = lists.holds_grant(waiter) || served;
+            let given = match lists.detach(waiter) {
                 _ if granted => rule.take_back(outside, waiter),
                 place => {
-                    if let Place::Lane(lane) = place {
-                        rule.leave(outside, queue, waiter, Some(lane), wakes);
-                    } else if place == Place::Dormant {
-                        rule.leave(outside, queue, waiter, None, wakes);
+                    if let ListKind::Lane(lane) = place {
+                        rule.leave(outside, lists, waiter, Some(lane), wakes);
+                    } else if place == ListKind::Dormant {
+                        rule.leave(outside, lists, waiter, None, wakes);
                     }
                     R::Change::default()
                 }
             };
             change(rule, outside);
-            rule.settle(outside, queue, given, wakes);
+            rule.settle(outside, lists, given, wakes);
         });
         if let Some(panic) = panic {
             resume(panic);
@@ -432,17 +432,17 @@ impl<R: ObjectRule> ContendedObject<R> {
     fn take_back_unclaimed(
         rule: &mut R,
         outside: &R::Outside,
-        queue: &mut Queue<R::Ask>,
+        lists: &mut WaitLists<R::Ask>,
         wakes: &mut Wakes,
     ) {
-        let mut next = queue.granted.front();
-        let last = queue.granted.back();
+        let mut next = lists.granted.front();
+        let last = lists.granted.back();
         while let Some(waiter) = next {
             // SAFETY: the lock is held, and what is in a list is alive.
             unsafe {
                 // What is granted meanwhile comes behind the last.
-                next = queue.granted.after(waiter).filter(|_| Some(waiter) != last);
-                if queue.waiting == 0 {
+                next = lists.granted.after(waiter).filter(|_| Some(waiter) != last);
+                if lists.waiting == 0 {
                     return;
                 }
                 if waiter.as_ref().notes(|notes| notes.see_granted()) {
@@ -451,12 +451,12 @@ impl<R: ObjectRule> ContendedObject<R> {
                 if wakes.is_full() {
                     return;
                 }
-                let change = match queue.detach(waiter) {
-                    Place::Granted => Self::take_back_caught(rule, outside, waiter, wakes),
+                let change = match lists.detach(waiter) {
+                    ListKind::Granted => Self::take_back_caught(rule, outside, waiter, wakes),
                     _ => R::Change::default(),
                 };
-                queue.rest(waiter, wakes);
-                rule.settle(outside, queue, change, wakes);
+                lists.make_dormant(waiter, wakes);
+                rule.settle(outside, lists, change, wakes);
             }
         }
     }
@@ -488,18 +488,17 @@ impl<R: ObjectRule> ContendedObject<R> {
     unsafe fn end_locked(
         mut locked: Locked<'_, R>,
         waiter: Pointer<R::Ask>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) {
-        locked.change(|rule, outside, queue| {
+        locked.change(|rule, outside, lists| {
             // SAFETY: the lock is held, and the waiter is where its notes say.
-            let ended =
-                unsafe { Self::end_in_queue(rule, outside, queue, waiter, standing, wakes) };
+            let ended = unsafe { Self::end_in_queue(rule, outside, lists, waiter, state, wakes) };
             let_go();
             if ended {
-                rule.settle(outside, queue, R::Change::default(), wakes);
-                wakes.arm |= queue.must_arm();
+                rule.settle(outside, lists, R::Change::default(), wakes);
+                wakes.arm |= lists.must_arm();
             }
         });
     }
@@ -511,38 +510,38 @@ impl<R: ObjectRule> ContendedObject<R> {
     unsafe fn end_in_queue(
         rule: &mut R,
         outside: &R::Outside,
-        queue: &mut Queue<R::Ask>,
+        lists: &mut WaitLists<R::Ask>,
         waiter: Pointer<R::Ask>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
     ) -> bool {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            let (place, thread) = own.notes(|notes| (notes.place, notes.thread));
+            let (place, thread) = own.notes(|notes| (notes.list, notes.thread));
             match place {
                 // A thread that was told to try again is already on its way, and will see for
                 // itself.
-                Place::Nudged if thread => return false,
+                ListKind::Retrying if thread => return false,
                 // A grant wins, unless it is taken back.
-                Place::Granted | Place::Deferred => {
-                    own.notes(|notes| notes.end_late(standing == standing::CANCELLED));
+                ListKind::Granted | ListKind::Deferred => {
+                    own.notes(|notes| notes.end_late(state == WaiterState::Cancelled));
                     return false;
                 }
-                Place::Lane(lane) if rule.is_decided(lane) => return false,
+                ListKind::Lane(lane) if rule.is_decided(lane) => return false,
                 // A waiter on the list of a condition is ended through that.
-                Place::Nowhere | Place::Condition => return false,
-                Place::Lane(_) | Place::Nudged | Place::Dormant => {}
+                ListKind::Nowhere | ListKind::Condition => return false,
+                ListKind::Lane(_) | ListKind::Retrying | ListKind::Dormant => {}
             }
-            queue.detach(waiter);
-            let lane = if let Place::Lane(lane) = place { Some(lane) } else { None };
-            rule.leave(outside, queue, waiter, lane, wakes);
-            queue.answer(waiter, standing, wakes);
+            lists.detach(waiter);
+            let lane = if let ListKind::Lane(lane) = place { Some(lane) } else { None };
+            rule.leave(outside, lists, waiter, lane, wakes);
+            lists.answer(waiter, state, wakes);
             true
         }
     }
 
-    /// What [`finish`](Kernel::finish) seldom has to do: tell the waiters that found no room in the
+    /// What [`finish`](TimedObject::finish) seldom has to do: tell the waiters for which there was no space in the
     /// batch, and drop the payloads of a rule's panics.
     #[cold]
     fn finish_more(&self, wakes: &mut Wakes) {
@@ -550,10 +549,10 @@ impl<R: ObjectRule> ContendedObject<R> {
             discard_kept();
         }
         while std::mem::take(&mut wakes.deferred) {
-            self.locked(|rule, outside, queue| {
-                queue.tell_deferred(wakes);
-                rule.settle(outside, queue, R::Change::default(), wakes);
-                wakes.arm |= queue.must_arm();
+            self.locked(|rule, outside, lists| {
+                lists.tell_deferred(wakes);
+                rule.settle(outside, lists, R::Change::default(), wakes);
+                wakes.arm |= lists.must_arm();
             });
             self.arm_and_wake(wakes);
             if std::mem::take(&mut wakes.has_payloads) {
@@ -576,19 +575,19 @@ impl<R: ObjectRule> ContendedObject<R> {
         TIMER.watch(self.to_counted());
     }
 
-    fn to_counted(&self) -> Arc<dyn Kernel> {
-        let counted: Arc<dyn Kernel + '_> = self.shared();
+    fn to_counted(&self) -> Arc<dyn TimedObject> {
+        let counted: Arc<dyn TimedObject + '_> = self.shared();
         // SAFETY: who keeps it longer than what the rule borrows finds the object empty: its owner
         // buries every request when it is dropped, and what is left of the rule owns no borrowed value.
-        unsafe { std::mem::transmute::<Arc<dyn Kernel + '_>, Arc<dyn Kernel>>(counted) }
+        unsafe { std::mem::transmute::<Arc<dyn TimedObject + '_>, Arc<dyn TimedObject>>(counted) }
     }
 }
 
-impl<R: ObjectRule> Line for ContendedObject<R> {
+impl<R: ObjectRule> WaitQueue for ContendedObject<R> {
     type Ask = R::Ask;
     type Refusal = R::Refusal;
 
-    fn counted(&self) -> Option<Arc<dyn Kernel>> {
+    fn counted(&self) -> Option<Arc<dyn TimedObject>> {
         Some(self.to_counted())
     }
 
@@ -603,92 +602,92 @@ impl<R: ObjectRule> Line for ContendedObject<R> {
         waiter: Pointer<R::Ask>,
         attempt: Attempt,
         refusal: &mut Option<R::Refusal>,
-        give_up: impl FnOnce() -> Option<u8>,
-    ) -> u8 {
+        give_up: impl FnOnce() -> Option<WaiterState>,
+    ) -> WaiterState {
         if attempt == Attempt::Granted {
-            return standing::SERVED;
+            return WaiterState::Served;
         }
         let mut wakes = Wakes::new();
         let (mut locked, denied) = self.lock_after(attempt);
-        let standing = locked.change(|rule, outside, queue| {
+        let state = locked.change(|rule, outside, lists| {
             let coming = Coming::Newly { denied };
-            let standing = match rule.arrive(outside, queue, waiter, coming, &mut wakes) {
-                Arrival::Served => standing::SERVED,
+            let state = match rule.arrive(outside, lists, waiter, coming, &mut wakes) {
+                Arrival::Served => WaiterState::Served,
                 Arrival::Refused(why) => {
                     *refusal = Some(why);
-                    standing::REFUSED
+                    WaiterState::Refused
                 }
                 Arrival::Waits(lane) => match give_up() {
                     None => {
                         // SAFETY: the lock is held, and the waiter is on no list.
-                        unsafe { queue.join(waiter, lane, false) };
-                        standing::WAITING
+                        unsafe { lists.join(waiter, lane, false) };
+                        WaiterState::Waiting
                     }
-                    Some(standing) => {
+                    Some(state) => {
                         if !R::ONLY_HEADS_COUNT {
-                            rule.leave(outside, queue, waiter, Some(lane), &mut wakes);
-                            rule.settle(outside, queue, R::Change::default(), &mut wakes);
+                            rule.leave(outside, lists, waiter, Some(lane), &mut wakes);
+                            rule.settle(outside, lists, R::Change::default(), &mut wakes);
                         }
-                        standing
+                        state
                     }
                 },
             };
             // A request that is served may have granted something to a task, while others wait.
-            wakes.arm |= queue.must_arm();
-            standing
+            wakes.arm |= lists.must_arm();
+            state
         });
         drop(locked);
-        self.finish_visit(&mut wakes, standing, waiter);
-        standing
+        self.finish_visit(&mut wakes, state, waiter);
+        state
     }
 
     #[inline]
     unsafe fn claim(&self, waiter: Pointer<R::Ask>) -> bool {
         // SAFETY: the owner's waiter is alive. Once the lock is held, it is where its notes say.
         unsafe {
-            if waiter.as_ref().standing() != standing::GRANTED {
+            if waiter.as_ref().state() != WaiterState::Granted {
                 return false;
             }
             if !R::NOTES_CLAIMS {
-                return self.locked(|_, _, queue| queue.claim(waiter));
+                return self.locked(|_, _, lists| lists.claim(waiter));
             }
             let mut wakes = Wakes::new();
-            let claimed = self.locked(|rule, _, queue| {
-                let claimed = queue.claim(waiter);
+            let claimed = self.locked(|rule, _, lists| {
+                let claimed = lists.claim(waiter);
                 if claimed {
-                    rule.claim(queue, waiter, &mut wakes);
+                    rule.claim(lists, waiter, &mut wakes);
                 }
                 claimed
             });
-            let standing = if claimed { standing::SERVED } else { standing::WAITING };
-            self.finish_visit(&mut wakes, standing, waiter);
+            let state = if claimed { WaiterState::Served } else { WaiterState::Waiting };
+            self.finish_visit(&mut wakes, state, waiter);
             claimed
         }
     }
 
-    unsafe fn revisit(&self, waiter: Pointer<R::Ask>, waker: &Waker) -> u8 {
+    unsafe fn revisit(&self, waiter: Pointer<R::Ask>, waker: &Waker) -> WaiterState {
         // SAFETY: passed on from the caller.
         unsafe { self.revisit_or(waiter, waker, |_| None) }
     }
 
-    unsafe fn retry(&self, waiter: Pointer<R::Ask>) -> u8 {
+    unsafe fn retry(&self, waiter: Pointer<R::Ask>) -> WaiterState {
         let mut wakes = Wakes::new();
         // SAFETY: the lock is held; passed on from the caller.
-        let standing = self.locked(|rule, outside, queue| unsafe {
-            Self::stand_first(rule, outside, queue, waiter, &mut wakes)
+        let state = self.locked(|rule, outside, lists| unsafe {
+            Self::stand_first(rule, outside, lists, waiter, &mut wakes)
         });
-        self.finish_visit(&mut wakes, standing, waiter);
-        standing
+        self.finish_visit(&mut wakes, state, waiter);
+        state
     }
 
     #[inline]
     unsafe fn withdraw(&self, waiter: Pointer<R::Ask>) {
         // SAFETY: the owner's waiter is alive.
         let own = unsafe { waiter.as_ref() };
-        if standing::is_final(own.standing()) {
+        if (own.state()).is_final() {
             // A thread that was served, and panicked before it could say so; or a task that was
             // served for good, and did not come.
-            if own.standing() == standing::SERVED {
+            if own.state() == WaiterState::Served {
                 self.give_back(waiter);
             }
             return;
@@ -697,9 +696,9 @@ impl<R: ObjectRule> Line for ContendedObject<R> {
         unsafe { self.withdraw_with(waiter, |_, _| ()) };
     }
 
-    unsafe fn end_waiter(&self, waiter: Pointer<R::Ask>, standing: u8, wakes: &mut Wakes) {
+    unsafe fn end_waiter(&self, waiter: Pointer<R::Ask>, state: WaiterState, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
-        unsafe { Self::end_locked(self.lock(), waiter, standing, wakes, &mut || ()) };
+        unsafe { Self::end_locked(self.lock(), waiter, state, wakes, &mut || ()) };
     }
 
     /// Under the lock: the thread that told the request may not have stored the state yet.
@@ -708,27 +707,27 @@ impl<R: ObjectRule> Line for ContendedObject<R> {
     }
 }
 
-impl<R: ObjectRule> Kernel for ContendedObject<R> {
+impl<R: ObjectRule> TimedObject for ContendedObject<R> {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) -> bool {
         let Some(locked) = self.lock_soon() else { return false };
-        // SAFETY: bounds that know this object are the first field of a seat for its asks.
-        unsafe { Self::end_locked(locked, beside(bounds), standing, wakes, let_go) };
+        // SAFETY: bounds that know this object are the first field of a queued request with its asks.
+        unsafe { Self::end_locked(locked, waiter_of(bounds), state, wakes, let_go) };
         true
     }
 
     fn tick(&self, wakes: &mut Wakes) -> Tick {
         Tick::of(self.lock_soon().map(|mut locked| {
-            locked.change(|rule, outside, queue| {
-                Self::take_back_unclaimed(rule, outside, queue, wakes);
-                queue.armed = queue.waiting > 0 && !queue.granted.is_empty();
+            locked.change(|rule, outside, lists| {
+                Self::take_back_unclaimed(rule, outside, lists, wakes);
+                lists.armed = lists.waiting > 0 && !lists.granted.is_empty();
                 wakes.arm = false;
-                queue.armed
+                lists.armed
             })
         }))
     }

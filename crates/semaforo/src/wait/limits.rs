@@ -16,7 +16,7 @@ pub trait Limits: sealed::Limits {
     fn output<O: Operation>(
         operation: O,
         ask: AskOf<O>,
-        beside: O::Beside,
+        extra: O::Extra,
         outcome: OutcomeOf<O>,
     ) -> Self::Output<O>;
 }
@@ -161,7 +161,7 @@ impl Limits for Unlimited {
     fn output<O: Operation>(
         operation: O,
         ask: AskOf<O>,
-        beside: O::Beside,
+        extra: O::Extra,
         outcome: OutcomeOf<O>,
     ) -> O::Output {
         let outcome = outcome.map_err(|error| match error {
@@ -170,7 +170,7 @@ impl Limits for Unlimited {
                 unreachable!("a request without bounds was ended by one")
             }
         });
-        operation.output(ask, beside, outcome)
+        operation.output(ask, extra, outcome)
     }
 }
 
@@ -181,10 +181,10 @@ impl Limits for Limited {
     fn output<O: Operation>(
         operation: O,
         ask: AskOf<O>,
-        beside: O::Beside,
+        extra: O::Extra,
         outcome: OutcomeOf<O>,
     ) -> O::Bounded {
-        operation.bounded(ask, beside, outcome)
+        operation.bounded(ask, extra, outcome)
     }
 }
 

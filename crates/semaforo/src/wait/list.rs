@@ -7,7 +7,7 @@ use super::waiter::Waiter;
 
 /// A queue of waiters, linked through themselves.
 ///
-/// Every method needs the lock of the core that the list belongs to, and every waiter on the list
+/// Every method needs the lock of the object that the list belongs to, and every waiter on the list
 /// must stay where it is until it has been taken off.
 #[derive(Debug)]
 pub(crate) struct List<A> {
@@ -47,7 +47,7 @@ impl<A> List<A> {
     /// The waiter behind this one.
     ///
     /// # Safety
-    /// `waiter` is on this list, and the core is locked.
+    /// `waiter` is on this list, and the object is locked.
     pub(crate) unsafe fn after(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
         // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
         unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().next) }
@@ -56,7 +56,7 @@ impl<A> List<A> {
     /// The waiter before this one.
     ///
     /// # Safety
-    /// `waiter` is on this list, and the core is locked.
+    /// `waiter` is on this list, and the object is locked.
     unsafe fn before(&self, waiter: NonNull<Waiter<A>>) -> Option<NonNull<Waiter<A>>> {
         // SAFETY: a waiter on a list is alive, and the lock makes this the only access.
         unsafe { waiter.as_ref().links.look(|links| (*links).assume_init_ref().previous) }
@@ -65,7 +65,7 @@ impl<A> List<A> {
     /// Puts a waiter behind another.
     ///
     /// # Safety
-    /// `waiter` is pinned and on no list, `other` is on this one, and the core is locked.
+    /// `waiter` is pinned and on no list, `other` is on this one, and the object is locked.
     pub(crate) unsafe fn insert_after(
         &mut self,
         other: NonNull<Waiter<A>>,
@@ -87,7 +87,7 @@ impl<A> List<A> {
     /// Puts a waiter behind the last one who comes before it, or first. Looks from the back.
     ///
     /// # Safety
-    /// `waiter` is pinned and on no list, and the core is locked.
+    /// `waiter` is pinned and on no list, and the object is locked.
     pub(crate) unsafe fn insert(
         &mut self,
         waiter: NonNull<Waiter<A>>,
@@ -107,7 +107,7 @@ impl<A> List<A> {
     }
 
     /// # Safety
-    /// `waiter` is pinned and on no list, and the core is locked.
+    /// `waiter` is pinned and on no list, and the object is locked.
     pub(crate) unsafe fn push_back(&mut self, waiter: NonNull<Waiter<A>>) {
         // SAFETY: the new waiter and its neighbour are alive, and the lock makes this the only
         // access to their links.
@@ -126,7 +126,7 @@ impl<A> List<A> {
     }
 
     /// # Safety
-    /// `waiter` is pinned and on no list, and the core is locked.
+    /// `waiter` is pinned and on no list, and the object is locked.
     pub(crate) unsafe fn push_front(&mut self, waiter: NonNull<Waiter<A>>) {
         // SAFETY: as in `push_back`.
         unsafe {
@@ -146,7 +146,7 @@ impl<A> List<A> {
     /// Takes a waiter off, wherever it stands.
     ///
     /// # Safety
-    /// `waiter` is on this list, and the core is locked.
+    /// `waiter` is on this list, and the object is locked.
     #[inline]
     pub(crate) unsafe fn remove(&mut self, waiter: NonNull<Waiter<A>>) {
         // SAFETY: the waiter and its neighbours are on this list, hence alive, and the lock makes

@@ -6,7 +6,7 @@
 //!
 //! The rule ([`rule::ObjectRule`]) decides who is served, who waits, and where. The object
 //! ([`contended::ContendedObject`]) does all the rest, once for every rule: it owns the lock and the
-//! lists of waiting requests ([`queue::Queue`]: a FIFO lane per kind of request, the grants not yet
+//! lists of waiting requests ([`wait_lists::WaitLists`]: a FIFO lane per kind of request, the grants not yet
 //! claimed, the dormant tasks), and knows how a request joins, claims, leaves, times out and is woken.
 //!
 //! There are two kinds of rules. Those of the queues, the barrier and the exchanger keep a state of
@@ -74,15 +74,15 @@ pub(crate) mod bounds;
 pub(crate) mod cancel;
 pub(crate) mod condition_queue;
 pub(crate) mod contended;
-pub(crate) mod kernel;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod operation;
 pub(crate) mod parker;
-pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod rule;
 pub(crate) mod self_wait;
+pub(crate) mod wait_lists;
+pub(crate) mod wait_queue;
 // Only tasks are kept there.
 #[cfg_attr(not(feature = "tasks"), allow(dead_code))]
 pub(crate) mod slots;

@@ -4,9 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::contended::Attempt;
-use super::kernel::Line;
 use super::limits::WaitError;
-use super::self_wait::{Place, Record};
+use super::self_wait::{CallSite, Record};
+use super::wait_queue::WaitQueue;
 use super::word::WordObject;
 use crate::policy::{Policy, Refusal};
 use crate::synchronizer::Synchronizer;
@@ -22,52 +22,52 @@ pub trait Operation: sealed::Operation {
     fn output(
         self,
         ask: AskOf<Self>,
-        beside: Self::Beside,
+        extra: Self::Extra,
         outcome: Result<(), RefusalOf<Self>>,
     ) -> Self::Output;
     #[doc(hidden)]
     fn bounded(
         self,
         ask: AskOf<Self>,
-        beside: Self::Beside,
+        extra: Self::Extra,
         outcome: OutcomeOf<Self>,
     ) -> Self::Bounded;
 
-    /// The request is dropped before it has finished; nobody knows of it any more.
+    /// The request is dropped before it has finished, and is on no list any more.
     #[doc(hidden)]
-    fn abandon(self, ask: AskOf<Self>, beside: Self::Beside) {
-        drop((self, ask, beside));
+    fn abandon(self, ask: AskOf<Self>, extra: Self::Extra) {
+        drop((self, ask, extra));
     }
 }
 
-pub(crate) type AskOf<O> = <<O as sealed::Operation>::Line as Line>::Ask;
-pub(crate) type RefusalOf<O> = <<O as sealed::Operation>::Line as Line>::Refusal;
+pub(crate) type AskOf<O> = <<O as sealed::Operation>::Queue as WaitQueue>::Ask;
+pub(crate) type RefusalOf<O> = <<O as sealed::Operation>::Queue as WaitQueue>::Refusal;
 pub(crate) type OutcomeOf<O> = Result<(), WaitError<RefusalOf<O>>>;
 
 pub(crate) mod sealed {
     use super::AskOf;
     use crate::wait::contended::Attempt;
-    use crate::wait::kernel::Line;
-    use crate::wait::self_wait::{Place, Record};
+    use crate::wait::self_wait::{CallSite, Record};
+    use crate::wait::wait_queue::WaitQueue;
 
     /// How the kernel carries an operation out. Implementors name one object, which stays where it is
     /// for as long as they live.
     pub trait Operation: Sized {
         /// Where a request of this kind stands in line.
-        type Line: Line;
-        /// What its seat holds besides the bounds and the waiter.
-        type Beside;
+        type Queue: WaitQueue;
+        /// What its queued request holds besides the bounds and the waiter.
+        type Extra;
 
-        /// Does what can be done at once, if nobody interferes.
+        /// Does what can be done at once, if no other thread interferes.
         fn attempt(&self, ask: &mut AskOf<Self>) -> Attempt;
 
         /// Where to stand in line, made if need be.
-        fn line(&self) -> &Self::Line;
+        fn queue(&self) -> &Self::Queue;
 
         /// Whether a thread attempts it for a moment before it queues.
         #[inline]
         fn tries_first(&self) -> bool {
-            self.line().tries_first()
+            self.queue().tries_first()
         }
 
         /// A thread begins to wait for this, or has waited.
@@ -84,7 +84,7 @@ pub(crate) mod sealed {
 
         /// It was granted to a thread that waits there.
         #[inline]
-        fn locked_at(&self, at: Place) {
+        fn locked_at(&self, at: CallSite) {
             let _ = at;
         }
     }
@@ -125,14 +125,14 @@ pub trait Asking: Sized {
 
     /// As for every operation.
     #[inline]
-    fn locked_at(&self, at: Place) {
+    fn locked_at(&self, at: CallSite) {
         let _ = at;
     }
 }
 
 impl<O: Asking> sealed::Operation for O {
-    type Line = WordObject<O::Policy>;
-    type Beside = ();
+    type Queue = WordObject<O::Policy>;
+    type Extra = ();
 
     #[inline(always)]
     fn attempt(&self, ask: &mut AskOf<Self>) -> Attempt {
@@ -140,7 +140,7 @@ impl<O: Asking> sealed::Operation for O {
     }
 
     #[inline]
-    fn line(&self) -> &Self::Line {
+    fn queue(&self) -> &Self::Queue {
         self.synchronizer().core()
     }
 
@@ -150,7 +150,7 @@ impl<O: Asking> sealed::Operation for O {
     }
 
     #[inline]
-    fn locked_at(&self, at: Place) {
+    fn locked_at(&self, at: CallSite) {
         Asking::locked_at(self, at);
     }
 }

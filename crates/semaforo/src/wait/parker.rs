@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use super::waiter::{Waiter, standing};
+use super::waiter::{Waiter, WaiterState};
 use super::wake::settle_debts;
 use crate::primitive::{
     Condvar, MODELLED, Mutex, constant_thread_local, now, pause, thread_local, time_left, yield_now,
@@ -205,7 +205,7 @@ impl Parker {
         Arc::new(Self { woken: Mutex::new(false), changed: Condvar::new() })
     }
 
-    /// Sleeps until woken or until `deadline`; a wake-up that came before counts. False if nobody woke it.
+    /// Sleeps until woken or until `deadline`; a wake-up that came before counts. False if it was not woken.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
         while !*woken {
@@ -256,28 +256,28 @@ impl Drop for Sleeping {
     }
 }
 
-/// Waits until the waiter is answered, and returns its standing; `WAITING` or `PARKED` mean that
+/// Waits until the waiter is answered, and returns its state; `Waiting` or `Parked` mean that
 /// the deadline came first.
-pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
-    if waiter.standing() == standing::PARKED {
+pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> WaiterState {
+    if waiter.state() == WaiterState::Parked {
         return sleep_on(waiter);
     }
     if !MODELLED {
         let pauses = Pauses::now();
         for _ in 0..pauses.number {
             pause();
-            let standing = waiter.standing();
-            if standing != standing::WAITING {
+            let state = waiter.state();
+            if state != WaiterState::Waiting {
                 pauses.were_worth_it();
-                return standing;
+                return state;
             }
         }
         let mut yields = Yields::at_most(YIELDS);
         while yields.next() {
-            let standing = waiter.standing();
-            if standing != standing::WAITING {
+            let state = waiter.state();
+            if state != WaiterState::Waiting {
                 pauses.were_in_vain();
-                return standing;
+                return state;
             }
         }
     }
@@ -285,22 +285,22 @@ pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 }
 
 #[cold]
-fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
+fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> WaiterState {
     settle_debts();
     let _sleeping = Sleeping::now();
     // A thread that is ending may have lost its thread-local parker already.
     let parker = PARKER.try_with(Arc::clone).unwrap_or_else(|_| Parker::new());
     if !waiter.announce_parking(Waker::from(Arc::clone(&parker))) {
-        return waiter.standing();
+        return waiter.state();
     }
     loop {
         parker.park(deadline);
-        let standing = waiter.standing();
-        if standing != standing::PARKED {
-            return standing;
+        let state = waiter.state();
+        if state != WaiterState::Parked {
+            return state;
         }
         if deadline.is_some_and(|deadline| time_left(deadline).is_zero()) {
-            return standing;
+            return state;
         }
     }
 }
@@ -308,16 +308,16 @@ fn sleep<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> u8 {
 /// For a thread whose deadline has come, but whose answer was first, or who has to wait for another:
 /// it has announced that it sleeps.
 #[cold]
-fn sleep_on<A>(waiter: &Waiter<A>) -> u8 {
+fn sleep_on<A>(waiter: &Waiter<A>) -> WaiterState {
     let _sleeping = Sleeping::now();
     loop {
         // Without the parker that its waker leads to, a thread that is ending can only look.
         if PARKER.try_with(|parker| parker.park(None)).is_err() {
             yield_now();
         }
-        let standing = waiter.standing();
-        if standing != standing::PARKED {
-            return standing;
+        let state = waiter.state();
+        if state != WaiterState::Parked {
+            return state;
         }
     }
 }

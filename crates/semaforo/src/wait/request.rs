@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use super::bounds::{Bounds, Due};
 use super::cancel::CancelToken;
 use super::contended::Attempt;
-use super::kernel::{Kernel, Line, Seat};
 use super::limits::{Limited, Limits, Unlimited, WaitError};
 use super::operation::{AskOf, Operation, OutcomeOf, RefusalOf, ThreadWaits};
 use super::parker::{self, Backoff};
-use super::self_wait::{Place, Watch};
-use super::waiter::{Pointer, Waiter, standing};
+use super::self_wait::{CallSite, Watch};
+use super::wait_queue::{QueuedRequest, TimedObject, WaitQueue};
+use super::waiter::{Pointer, Waiter, WaiterState};
 use super::wake::Wakes;
 
 /// A request for something that one may have to wait for.
@@ -51,7 +51,7 @@ use super::wake::Wakes;
 #[doc(alias = "asynchronous request")]
 pub struct Request<O: Operation, L: Limits = Unlimited> {
     /// What it owns is gone once the request has finished.
-    seat: ManuallyDrop<Seat<AskOf<O>, L, O::Beside>>,
+    queued: ManuallyDrop<QueuedRequest<AskOf<O>, L, O::Extra>>,
     /// Gone once the request has finished.
     operation: ManuallyDrop<O>,
     /// The queue points to the waiter.
@@ -67,17 +67,17 @@ unsafe impl<O: Operation + Send, L: Limits> Send for Request<O, L> {}
 // SAFETY: nothing can be done through a shared reference.
 unsafe impl<O: Operation + Sync, L: Limits> Sync for Request<O, L> {}
 
-impl<O: Operation<Beside = ()>> Request<O, Unlimited> {
+impl<O: Operation<Extra = ()>> Request<O, Unlimited> {
     #[inline]
     pub(crate) fn new(operation: O, ask: AskOf<O>) -> Self {
-        Self::beside(operation, ask, ())
+        Self::with_extra(operation, ask, ())
     }
 }
 
 impl<O: Operation> Request<O, Unlimited> {
     #[inline]
-    pub(crate) fn beside(operation: O, ask: AskOf<O>, beside: O::Beside) -> Self {
-        Self::with(Parts { operation, ask, beside }, Unlimited)
+    pub(crate) fn with_extra(operation: O, ask: AskOf<O>, extra: O::Extra) -> Self {
+        Self::with(Parts { operation, ask, extra }, Unlimited)
     }
 
     #[inline]
@@ -125,7 +125,7 @@ impl<O: Operation> Request<O, Limited> {
     #[inline]
     pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
         if let Some(limit) = limit.into() {
-            self.seat.bounds.0.limit_duration(limit);
+            self.queued.bounds.0.limit_duration(limit);
         }
         self
     }
@@ -133,7 +133,7 @@ impl<O: Operation> Request<O, Limited> {
     /// Ends the wait at this instant, if nothing else ends it before.
     pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
         if let Some(limit) = limit.into() {
-            self.seat.bounds.0.limit_instant(limit);
+            self.queued.bounds.0.limit_instant(limit);
         }
         self
     }
@@ -142,7 +142,7 @@ impl<O: Operation> Request<O, Limited> {
     #[inline]
     pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
         if let Some(token) = token.into() {
-            self.seat.bounds.0.add_token(token);
+            self.queued.bounds.0.add_token(token);
         }
         self
     }
@@ -151,9 +151,13 @@ impl<O: Operation> Request<O, Limited> {
 impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     fn with(parts: Parts<O>, limits: L) -> Self {
-        let Parts { operation, ask, beside } = parts;
+        let Parts { operation, ask, extra } = parts;
         Self {
-            seat: ManuallyDrop::new(Seat { bounds: limits, waiter: Waiter::new(ask), beside }),
+            queued: ManuallyDrop::new(QueuedRequest {
+                bounds: limits,
+                waiter: Waiter::new(ask),
+                extra,
+            }),
             operation: ManuallyDrop::new(operation),
             _pinned: PhantomPinned,
         }
@@ -165,7 +169,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let mut this = ManuallyDrop::new(self);
         let this = NonNull::from(&mut *this);
         // SAFETY: the request is never used again, and its fresh waiter owns nothing but the ask.
-        unsafe { (Self::take_parts(this), std::ptr::read(&raw const (*Self::seat(this)).bounds)) }
+        unsafe { (Self::take_parts(this), std::ptr::read(&raw const (*Self::queued(this)).bounds)) }
     }
 
     /// Blocks this thread until the request is granted, or ended by its bounds.
@@ -176,14 +180,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
     pub fn wait(self) -> Output<O, L> {
         let (mut parts, limits) = self.into_parts();
         if parts.operation.attempt(&mut parts.ask) == Attempt::Granted {
-            parts.operation.locked_at(Place::here());
+            parts.operation.locked_at(CallSite::here());
             return parts.output::<L>(Ok(()));
         }
-        Self::wait_in_line(parts, limits, Place::here())
+        Self::wait_in_line(parts, limits, CallSite::here())
     }
 
     #[inline(never)]
-    fn wait_in_line(parts: Parts<O>, limits: L, at: Place) -> Output<O, L> {
+    fn wait_in_line(parts: Parts<O>, limits: L, at: CallSite) -> Output<O, L> {
         let mut request = CacheAligned(Self::with(parts, limits));
         // SAFETY: the request is not moved again, and this is the owner.
         unsafe { Self::wait_pinned(NonNull::from(&mut request.0), at) }
@@ -191,11 +195,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
 
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
-    unsafe fn wait_pinned(this: NonNull<Self>, at: Place) -> Output<O, L> {
+    unsafe fn wait_pinned(this: NonNull<Self>, at: CallSite) -> Output<O, L> {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
         let operation = unsafe { &*(*this.as_ptr()).operation };
-        let line = operation.line();
-        // SAFETY: nobody else knows a fresh request.
+        let queue = operation.queue();
+        // SAFETY: only its owner knows a fresh request.
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
         let mut attempt = attempt_now();
         if operation.tries_first() {
@@ -208,73 +212,73 @@ impl<O: Operation, L: Limits> Request<O, L> {
         if attempt == Attempt::Granted {
             operation.locked_at(at);
             // SAFETY: passed on from the caller.
-            return unsafe { Self::finish(this, standing::SERVED, None) };
+            return unsafe { Self::finish(this, WaiterState::Served, None) };
         }
         // SAFETY: as above.
-        let seat = unsafe { &*Self::seat(this) };
-        let bounds = seat.bounds.bounds();
+        let queued = unsafe { &*Self::queued(this) };
+        let bounds = queued.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
-        seat.waiter.prepare_thread();
+        queued.waiter.prepare_thread();
         let mut refusal = None;
         // A thread times its own sleep, so the timer need not know.
         // SAFETY: as above.
-        let mut standing = unsafe {
-            Self::register(this, line, bounds, Due::Never);
-            line.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
+        let mut state = unsafe {
+            Self::register(this, queue, bounds, Due::Never);
+            queue.enter(waiter, attempt, &mut refusal, || give_up(bounds, due))
         };
         let mut deadline = due.instant();
         let waits = ThreadWaits::begin(operation);
         let ends = bounds.is_some_and(|bounds| bounds.needs_registration(due));
         let mut watch = Watch::begin(operation.awaits().filter(|_| !ends), at);
-        while !standing::is_final(standing) {
-            standing = parker::block(&seat.waiter, watch.until().or(deadline));
-            if standing == standing::RETRY {
+        while !state.is_final() {
+            state = parker::block(&queued.waiter, watch.until().or(deadline));
+            if state == WaiterState::Retry {
                 // SAFETY: the waiter is this thread's.
-                standing = unsafe { line.retry(waiter) };
-                if standing == standing::WAITING && bounds.is_some_and(Bounds::is_cancelled) {
+                state = unsafe { queue.retry(waiter) };
+                if state == WaiterState::Waiting && bounds.is_some_and(Bounds::is_cancelled) {
                     // SAFETY: as above.
-                    standing = unsafe { Self::end(line, waiter, standing::CANCELLED) };
+                    state = unsafe { Self::end(queue, waiter, WaiterState::Cancelled) };
                 }
-            } else if !standing::is_final(standing) && !watch.tell() {
+            } else if !state.is_final() && !watch.tell() {
                 // SAFETY: as above.
-                standing = unsafe { Self::end(line, waiter, standing::TIMED_OUT) };
-                if standing == standing::WAITING {
+                state = unsafe { Self::end(queue, waiter, WaiterState::TimedOut) };
+                if state == WaiterState::Waiting {
                     // It has an answer that is on its way, or has to wait for another.
                     deadline = None;
                 }
             }
         }
         drop(waits);
-        if standing == standing::SERVED {
+        if state == WaiterState::Served {
             operation.locked_at(at);
         }
         // SAFETY: passed on from the caller.
-        unsafe { Self::finish(this, standing, refusal) }
+        unsafe { Self::finish(this, state, refusal) }
     }
 
     /// Ends this thread's own wait; a grant wins.
     ///
     /// # Safety
-    /// The waiter is alive and was queued on this core.
-    unsafe fn end(line: &O::Line, waiter: Pointer<AskOf<O>>, standing: u8) -> u8 {
+    /// The waiter is alive and was queued on this object.
+    unsafe fn end(queue: &O::Queue, waiter: Pointer<AskOf<O>>, state: WaiterState) -> WaiterState {
         let mut wakes = Wakes::new();
         // SAFETY: passed on from the caller.
-        unsafe { line.end_waiter(waiter, standing, &mut wakes) };
-        line.finish(&mut wakes);
+        unsafe { queue.end_waiter(waiter, state, &mut wakes) };
+        queue.finish(&mut wakes);
         wakes.resume_panic();
         // SAFETY: the caller's waiter is alive.
-        let standing = unsafe { waiter.as_ref().standing() };
-        if standing == standing::PARKED { standing::WAITING } else { standing }
+        let state = unsafe { waiter.as_ref().state() };
+        if state == WaiterState::Parked { WaiterState::Waiting } else { state }
     }
 
     /// # Safety
     /// The request is alive.
     #[inline]
-    unsafe fn seat(this: NonNull<Self>) -> *mut Seat<AskOf<O>, L, O::Beside> {
+    unsafe fn queued(this: NonNull<Self>) -> *mut QueuedRequest<AskOf<O>, L, O::Extra> {
         // SAFETY: alive; only the address is computed. A `ManuallyDrop` is what it holds.
-        unsafe { (&raw mut (*this.as_ptr()).seat).cast() }
+        unsafe { (&raw mut (*this.as_ptr()).queued).cast() }
     }
 
     /// # Safety
@@ -282,7 +286,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     unsafe fn waiter(this: NonNull<Self>) -> Pointer<AskOf<O>> {
         // SAFETY: alive; only the address is computed.
-        unsafe { NonNull::new_unchecked(&raw mut (*Self::seat(this)).waiter) }
+        unsafe { NonNull::new_unchecked(&raw mut (*Self::queued(this)).waiter) }
     }
 
     /// # Safety
@@ -290,7 +294,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     unsafe fn ask(this: NonNull<Self>) -> *mut AskOf<O> {
         // SAFETY: alive; only the address is computed.
-        unsafe { &raw mut (*Self::seat(this)).waiter.ask }
+        unsafe { &raw mut (*Self::queued(this)).waiter.ask }
     }
 
     /// Lets its tokens end a request that is about to be queued, and says what on, if they or the
@@ -299,11 +303,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is pinned and fresh, and no lock is held.
     #[inline]
-    unsafe fn register(this: NonNull<Self>, line: &O::Line, bounds: Option<&Bounds>, timer: Due) {
+    unsafe fn register(this: NonNull<Self>, queue: &O::Queue, bounds: Option<&Bounds>, timer: Due) {
         if !bounds.is_some_and(|bounds| bounds.needs_registration(timer)) {
             return;
         }
-        if let Some(object) = line.counted() {
+        if let Some(object) = queue.counted() {
             // SAFETY: passed on from the caller.
             unsafe { Bounds::register(Self::bounds(this), object) };
         }
@@ -315,7 +319,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     unsafe fn unregister(this: NonNull<Self>) {
         // SAFETY: alive; passed on from the caller.
         unsafe {
-            if (*Self::seat(this)).bounds.bounds().is_some() {
+            if (*Self::queued(this)).bounds.bounds().is_some() {
                 Bounds::unregister(Self::bounds(this));
             }
         }
@@ -328,22 +332,22 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[inline]
     unsafe fn bounds(this: NonNull<Self>) -> NonNull<Bounds> {
         // SAFETY: alive; only the address is computed. `Limited` is its `Bounds`.
-        unsafe { NonNull::new_unchecked(Self::seat(this)).cast() }
+        unsafe { NonNull::new_unchecked(Self::queued(this)).cast() }
     }
 
-    /// Turns a final standing into the outcome; `refusal` is what a newcomer was told.
+    /// Turns a final state into the outcome; `refusal` is what a newcomer was told.
     ///
     /// # Safety
     /// The request is pinned, not finished, owned by the caller, and known to no queue.
     #[inline]
     unsafe fn finish(
         this: NonNull<Self>,
-        standing: u8,
+        state: WaiterState,
         refusal: Option<RefusalOf<O>>,
     ) -> Output<O, L> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
-            if matches!(standing, standing::SERVED | standing::PASSED) {
+            if matches!(state, WaiterState::Served | WaiterState::Passed) {
                 // What a waker does as it is dropped must not cost the grant, nor may the request be
                 // reachable for others while the output is made.
                 let retiring = Retiring(this);
@@ -353,7 +357,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
                 drop(retiring);
                 return output;
             }
-            Self::fail(this, standing, refusal)
+            Self::fail(this, state, refusal)
         }
     }
 
@@ -364,7 +368,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     #[cold]
     unsafe fn fail(
         this: NonNull<Self>,
-        standing: u8,
+        state: WaiterState,
         refusal: Option<RefusalOf<O>>,
     ) -> Output<O, L> {
         // SAFETY: passed on from the caller.
@@ -373,11 +377,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
             Self::retire(this);
             parts
         };
-        let error = match standing {
-            standing::CANCELLED => WaitError::Cancelled,
-            standing::TIMED_OUT => WaitError::TimedOut,
-            standing::REFUSED => {
-                let refusal = refusal.or_else(|| parts.operation.line().expulsion());
+        let error = match state {
+            WaiterState::Cancelled => WaitError::Cancelled,
+            WaiterState::TimedOut => WaitError::TimedOut,
+            WaiterState::Refused => {
+                let refusal = refusal.or_else(|| parts.operation.queue().expulsion());
                 let refusal = refusal.expect("the policy expelled everyone, and then no longer");
                 WaitError::Refused(refusal)
             }
@@ -396,7 +400,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
         unsafe {
             let parts = Self::finish_parts(this);
             let output = parts.output::<L>(Ok(()));
-            std::ptr::drop_in_place(&raw mut (*Self::seat(this)).bounds);
+            std::ptr::drop_in_place(&raw mut (*Self::queued(this)).bounds);
             output
         }
     }
@@ -405,9 +409,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// As [`finish`](Self::finish).
     #[inline]
     unsafe fn finish_parts(this: NonNull<Self>) -> Parts<O> {
-        // SAFETY: passed on from the caller. Its standing says from then on that the parts are gone.
+        // SAFETY: passed on from the caller. Its state says from then on that the parts are gone.
         unsafe {
-            (*Self::seat(this)).waiter.stand(standing::FINISHED);
+            (*Self::queued(this)).waiter.set_state(WaiterState::Finished);
             Self::take_parts(this)
         }
     }
@@ -421,7 +425,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
             Parts {
                 operation: ManuallyDrop::take(&mut (*this.as_ptr()).operation),
                 ask: std::ptr::read(Self::ask(this)),
-                beside: std::ptr::read(&raw const (*Self::seat(this)).beside),
+                extra: std::ptr::read(&raw const (*Self::queued(this)).extra),
             }
         }
     }
@@ -430,14 +434,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
     ///
     /// # Safety
     /// As [`finish`](Self::finish); and this is the last thing done to it, but for a look at its
-    /// standing.
+    /// state.
     unsafe fn retire(this: NonNull<Self>) {
-        // SAFETY: once it is unregistered nobody else reaches the request. Only addresses and shared
+        // SAFETY: once it is unregistered only its owner reaches the request. Only addresses and shared
         // references to its parts are made.
         unsafe {
             Self::unregister(this);
-            let waker = (*Self::seat(this)).waiter.swap_waker(None);
-            std::ptr::drop_in_place(&raw mut (*Self::seat(this)).bounds);
+            let waker = (*Self::queued(this)).waiter.swap_waker(None);
+            std::ptr::drop_in_place(&raw mut (*Self::queued(this)).bounds);
             drop(waker);
         }
     }
@@ -447,15 +451,15 @@ impl<O: Operation, L: Limits> Request<O, L> {
     /// # Safety
     /// The request is pinned if it was queued, is being dropped, and no lock is held.
     #[inline(never)]
-    unsafe fn abandon(this: NonNull<Self>, standing: u8) {
+    unsafe fn abandon(this: NonNull<Self>, state: WaiterState) {
         // SAFETY: passed on from the caller; only shared references to its parts are made. Whatever a
-        // waker does, what the request owns is dropped: the parts last, after nobody knows them.
+        // waker does, what the request owns is dropped: the parts last, after no other thread knows them.
         unsafe {
             let _parts = Abandoned(this);
             let _retires = Retiring(this);
-            if standing != standing::FRESH {
+            if state != WaiterState::Fresh {
                 Self::unregister(this);
-                (*this.as_ptr()).operation.line().withdraw(Self::waiter(this));
+                (*this.as_ptr()).operation.queue().withdraw(Self::waiter(this));
             }
         }
     }
@@ -467,8 +471,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // to its parts are made.
         unsafe {
             let this = NonNull::from(self.get_unchecked_mut());
-            let standing = (*Self::seat(this)).waiter.standing();
-            if matches!(standing, standing::FRESH | standing::FINISHED) {
+            let state = (*Self::queued(this)).waiter.state();
+            if matches!(state, WaiterState::Fresh | WaiterState::Finished) {
                 return None;
             }
             Self::unregister(this);
@@ -477,7 +481,7 @@ impl<O: Operation, L: Limits> Request<O, L> {
     }
 
     /// Polls for the first time a request that could not be granted at once (`attempt`): queues it.
-    /// Returns its standing: `WAITING`, or something final.
+    /// Returns its state: `Waiting`, or something final.
     ///
     /// # Safety
     /// The request is pinned, fresh, and owned by the caller.
@@ -487,48 +491,47 @@ impl<O: Operation, L: Limits> Request<O, L> {
         context: &mut Context<'_>,
         attempt: Attempt,
         refusal: &mut Option<RefusalOf<O>>,
-    ) -> u8 {
+    ) -> WaiterState {
         // SAFETY: pinned, hence alive; only shared references to its parts are made.
-        let (operation, seat) = unsafe { (&*(*this.as_ptr()).operation, &*Self::seat(this)) };
-        let line = operation.line();
-        let bounds = seat.bounds.bounds();
+        let (operation, queued) = unsafe { (&*(*this.as_ptr()).operation, &*Self::queued(this)) };
+        let queue = operation.queue();
+        let bounds = queued.bounds.bounds();
         let due = bounds.map_or(Due::Never, Bounds::due);
-        seat.waiter.prepare_task(context.waker().clone());
+        queued.waiter.prepare_task(context.waker().clone());
         // SAFETY: pinned, and withdrawn when it is dropped.
-        let standing = unsafe {
-            Self::register(this, line, bounds, due);
+        let state = unsafe {
+            Self::register(this, queue, bounds, due);
             let unqueued = Unqueued(this, due);
-            let standing =
-                line.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due));
+            let state = queue.enter(Self::waiter(this), attempt, refusal, || give_up(bounds, due));
             std::mem::forget(unqueued);
-            standing
+            state
         };
-        if let (Due::At(at), standing::WAITING) = (due, standing) {
+        if let (Due::At(at), WaiterState::Waiting) = (due, state) {
             // SAFETY: registered above, and unregistered before the request finishes.
             unsafe { Bounds::arm(Self::bounds(this), at) };
         }
-        standing
+        state
     }
 
-    /// Polls a request that stands in line. Returns its standing: `WAITING`, or something final.
+    /// Polls a request that stands in line. Returns its state: `Waiting`, or something final.
     ///
     /// # Safety
     /// The request is pinned, was polled before, and is owned by the caller.
     #[inline(never)]
-    unsafe fn look_again(this: NonNull<Self>, context: &mut Context<'_>) -> u8 {
+    unsafe fn look_again(this: NonNull<Self>, context: &mut Context<'_>) -> WaiterState {
         // SAFETY: passed on from the caller; only shared references to its parts are made. The
         // operation is there until the request has finished.
         unsafe {
             let waiter = Self::waiter(this);
             assert!(
-                waiter.as_ref().standing() != standing::FINISHED,
+                waiter.as_ref().state() != WaiterState::Finished,
                 "a request was polled after it had completed"
             );
-            let line = (*this.as_ptr()).operation.line();
-            if line.claim(waiter) {
-                return standing::SERVED;
+            let queue = (*this.as_ptr()).operation.queue();
+            if queue.claim(waiter) {
+                return WaiterState::Served;
             }
-            line.revisit(waiter, context.waker())
+            queue.revisit(waiter, context.waker())
         }
     }
 }
@@ -537,13 +540,13 @@ impl<O: Operation, L: Limits> Request<O, L> {
 struct Parts<O: Operation> {
     operation: O,
     ask: AskOf<O>,
-    beside: O::Beside,
+    extra: O::Extra,
 }
 
 impl<O: Operation> Parts<O> {
     #[inline]
     fn output<L: Limits>(self, outcome: OutcomeOf<O>) -> Output<O, L> {
-        L::output(self.operation, self.ask, self.beside, outcome)
+        L::output(self.operation, self.ask, self.extra, outcome)
     }
 }
 
@@ -557,7 +560,7 @@ impl<O: Operation, L: Limits> Drop for Unqueued<O, L> {
         // SAFETY: made by `join_line`, whose request is pinned, and dropped when that unwinds: no lock is
         // held then.
         unsafe {
-            if (*Request::seat(self.0)).bounds.bounds().is_some() {
+            if (*Request::queued(self.0)).bounds.bounds().is_some() {
                 Bounds::unqueue(Request::bounds(self.0), self.1);
             }
         }
@@ -570,8 +573,8 @@ struct Abandoned<O: Operation, L: Limits>(NonNull<Request<O, L>>);
 impl<O: Operation, L: Limits> Drop for Abandoned<O, L> {
     fn drop(&mut self) {
         // SAFETY: made by `abandon`, whose request is dropped, after it was withdrawn.
-        let Parts { operation, ask, beside } = unsafe { Request::take_parts(self.0) };
-        operation.abandon(ask, beside);
+        let Parts { operation, ask, extra } = unsafe { Request::take_parts(self.0) };
+        operation.abandon(ask, extra);
     }
 }
 
@@ -587,12 +590,12 @@ impl<O: Operation, L: Limits> Drop for Retiring<O, L> {
 
 /// Whether a request that cannot be granted now has to end: a token first, then the time.
 #[inline]
-fn give_up(bounds: Option<&Bounds>, due: Due) -> Option<u8> {
+fn give_up(bounds: Option<&Bounds>, due: Due) -> Option<WaiterState> {
     let bounds = bounds?;
     if bounds.is_cancelled() {
-        Some(standing::CANCELLED)
+        Some(WaiterState::Cancelled)
     } else {
-        (due == Due::Now).then_some(standing::TIMED_OUT)
+        (due == Due::Now).then_some(WaiterState::TimedOut)
     }
 }
 
@@ -612,7 +615,7 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
         // are made.
         unsafe {
             let mut refusal = None;
-            let standing = if (*Self::seat(this)).waiter.is_fresh() {
+            let state = if (*Self::queued(this)).waiter.is_fresh() {
                 // Nobody else knows a fresh request.
                 let ask = &mut *Self::ask(this);
                 let attempt = (*this.as_ptr()).operation.attempt(ask);
@@ -623,10 +626,10 @@ impl<O: Operation, L: Limits> Future for Request<O, L> {
             } else {
                 Self::look_again(this, context)
             };
-            match standing {
-                standing::WAITING => Poll::Pending,
+            match state {
+                WaiterState::Waiting => Poll::Pending,
                 // Answered for good, so no queue knows of it.
-                standing => Poll::Ready(Self::finish(this, standing, refusal)),
+                state => Poll::Ready(Self::finish(this, state, refusal)),
             }
         }
     }
@@ -639,25 +642,25 @@ impl<O: Operation, L: Limits> Drop for Request<O, L> {
         // SAFETY: alive, and this is the owner; only shared references to its parts are made. The
         // operation is there until the request has finished, and is dropped even if a waker panics.
         unsafe {
-            let standing = (*Self::seat(this)).waiter.standing();
-            if standing == standing::FINISHED {
+            let state = (*Self::queued(this)).waiter.state();
+            if state == WaiterState::Finished {
                 return;
             }
-            Self::abandon(this, standing);
+            Self::abandon(this, state);
         }
     }
 }
 
 impl<O: Operation, L: Limits> fmt::Debug for Request<O, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let standing = match self.seat.waiter.standing() {
-            standing::FRESH => "not polled yet",
-            standing::WAITING | standing::PARKED | standing::RETRY => "waiting",
-            standing::DORMANT => "dormant",
-            standing::GRANTED | standing::SERVED => "granted",
-            standing::FINISHED => "finished",
+        let state = match self.queued.waiter.state() {
+            WaiterState::Fresh => "not polled yet",
+            WaiterState::Waiting | WaiterState::Parked | WaiterState::Retry => "waiting",
+            WaiterState::Dormant => "dormant",
+            WaiterState::Granted | WaiterState::Served => "granted",
+            WaiterState::Finished => "finished",
             _ => "ended",
         };
-        f.debug_tuple("Request").field(&standing).finish()
+        f.debug_tuple("Request").field(&state).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! What an object decides for itself: who is served, who waits, and where.
 
 use super::contended::Attempt;
-use super::queue::Queue;
+use super::wait_lists::WaitLists;
 use super::waiter::{Lane, Pointer};
 use super::wake::Wakes;
 
@@ -50,7 +50,7 @@ pub trait ObjectRule: Sized {
     fn arrive(
         &mut self,
         outside: &Self::Outside,
-        queue: &mut Queue<Self::Ask>,
+        lists: &mut WaitLists<Self::Ask>,
         waiter: Pointer<Self::Ask>,
         coming: Coming,
         wakes: &mut Wakes,
@@ -66,22 +66,22 @@ pub trait ObjectRule: Sized {
     fn leave(
         &mut self,
         outside: &Self::Outside,
-        queue: &mut Queue<Self::Ask>,
+        lists: &mut WaitLists<Self::Ask>,
         waiter: Pointer<Self::Ask>,
         lane: Option<Lane>,
         wakes: &mut Wakes,
     ) {
-        let _ = (outside, queue, waiter, lane, wakes);
+        let _ = (outside, lists, waiter, lane, wakes);
     }
 
     /// A task has claimed its grant.
     fn claim(
         &mut self,
-        queue: &mut Queue<Self::Ask>,
+        lists: &mut WaitLists<Self::Ask>,
         waiter: Pointer<Self::Ask>,
         wakes: &mut Wakes,
     ) {
-        let _ = (queue, waiter, wakes);
+        let _ = (lists, waiter, wakes);
     }
 
     /// Takes back what a request was served, which was dropped or not polled in time.
@@ -91,11 +91,11 @@ pub trait ObjectRule: Sized {
     fn settle(
         &mut self,
         outside: &Self::Outside,
-        queue: &mut Queue<Self::Ask>,
+        lists: &mut WaitLists<Self::Ask>,
         change: Self::Change,
         wakes: &mut Wakes,
     ) {
-        let _ = (outside, queue, change, wakes);
+        let _ = (outside, lists, change, wakes);
     }
 
     /// Called first, when the lock has been taken: what the lock has held meanwhile.
@@ -105,8 +105,11 @@ pub trait ObjectRule: Sized {
     }
 
     /// Called last, before the lock is released: what the lock is to hold meanwhile.
-    fn before_unlocking(&mut self, outside: &Self::Outside, queue: &Queue<Self::Ask>)
-    -> Held<Self>;
+    fn before_unlocking(
+        &mut self,
+        outside: &Self::Outside,
+        lists: &WaitLists<Self::Ask>,
+    ) -> Held<Self>;
 
     /// Why the requests that had waited were refused.
     fn expulsion(&self, outside: &Self::Outside) -> Option<Self::Refusal> {

@@ -5,9 +5,9 @@
 //! assertions everything here is empty, and under a model checker it does nothing.
 
 #[cfg(debug_assertions)]
-pub(crate) use kept::{Place, Record, Watch};
+pub(crate) use kept::{CallSite, Record, Watch};
 #[cfg(not(debug_assertions))]
-pub(crate) use nothing::{Place, Record, Watch};
+pub(crate) use nothing::{CallSite, Record, Watch};
 
 #[cfg(debug_assertions)]
 mod kept {
@@ -24,9 +24,9 @@ mod kept {
 
     /// Where in the program something is done.
     #[derive(Clone, Copy, Debug)]
-    pub struct Place(&'static Location<'static>);
+    pub struct CallSite(&'static Location<'static>);
 
-    impl Place {
+    impl CallSite {
         /// Where the function was called that calls this.
         #[track_caller]
         pub(crate) fn here() -> Self {
@@ -38,7 +38,7 @@ mod kept {
     #[derive(Debug)]
     pub struct Record {
         kind: &'static str,
-        taken: Mutex<Option<(u64, Place)>>,
+        taken: Mutex<Option<(u64, CallSite)>>,
     }
 
     impl Record {
@@ -48,7 +48,7 @@ mod kept {
         }
 
         /// This thread has taken the lock.
-        pub(crate) fn note(&self, at: Place) {
+        pub(crate) fn note(&self, at: CallSite) {
             if !MODELLED {
                 *self.taken() = Some((this_thread(), at));
             }
@@ -62,12 +62,12 @@ mod kept {
         }
 
         /// Where this thread took the lock, if it was the last to take it.
-        fn taken_here(&self) -> Option<Place> {
+        fn taken_here(&self) -> Option<CallSite> {
             let (thread, at) = (*self.taken())?;
             (thread == this_thread()).then_some(at)
         }
 
-        fn taken(&self) -> MutexGuard<'_, Option<(u64, Place)>> {
+        fn taken(&self) -> MutexGuard<'_, Option<(u64, CallSite)>> {
             self.taken.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
@@ -75,14 +75,14 @@ mod kept {
     /// A thread is going to sleep until it is granted a lock.
     #[derive(Debug)]
     pub(crate) struct Watch<'r> {
-        at: Place,
+        at: CallSite,
         /// The record to look at then, until that is done.
         late: Option<(&'r Record, Instant)>,
     }
 
     impl<'r> Watch<'r> {
         /// For a wait that nothing else ends, on a lock that keeps a record.
-        pub(crate) fn begin(record: Option<&'r Record>, at: Place) -> Self {
+        pub(crate) fn begin(record: Option<&'r Record>, at: CallSite) -> Self {
             let suspect = record.filter(|record| !MODELLED && record.taken_here().is_some());
             Self { at, late: suspect.and_then(|record| Some((record, now().checked_add(LATE)?))) }
         }
@@ -96,7 +96,7 @@ mod kept {
         /// nothing to wake up for.
         pub(crate) fn tell(&mut self) -> bool {
             let Some((record, _)) = self.late.take() else { return false };
-            if let Some(Place(taken)) = record.taken_here() {
+            if let Some(CallSite(taken)) = record.taken_here() {
                 let thread = std::thread::current();
                 eprintln!(
                     "semaforo: thread '{}' waits at {} for a {} that it locked itself at {taken} and \
@@ -132,9 +132,9 @@ mod nothing {
     use std::time::Instant;
 
     #[derive(Clone, Copy, Debug)]
-    pub struct Place;
+    pub struct CallSite;
 
-    impl Place {
+    impl CallSite {
         #[inline(always)]
         pub(crate) fn here() -> Self {
             Self
@@ -150,7 +150,7 @@ mod nothing {
         }
 
         #[inline(always)]
-        pub(crate) fn note(&self, _: Place) {}
+        pub(crate) fn note(&self, _: CallSite) {}
 
         #[inline(always)]
         pub(crate) fn clear(&self) {}
@@ -161,7 +161,7 @@ mod nothing {
 
     impl Watch {
         #[inline(always)]
-        pub(crate) fn begin(_: Option<&Record>, _: Place) -> Self {
+        pub(crate) fn begin(_: Option<&Record>, _: CallSite) -> Self {
             Self
         }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
 use super::cancel::TokenState;
-use super::kernel::{Kernel, Tick};
 use super::parker::on_sleep;
-use super::waiter::standing;
+use super::wait_queue::{Tick, TimedObject};
+use super::waiter::WaiterState;
 use super::wake::{Wakes, discard, resume};
 use crate::primitive::{Condvar, MODELLED, Mutex, MutexGuard, TrackedCell, global, now, time_left};
 
@@ -59,7 +59,7 @@ pub(crate) enum Kind {
     Token,
 }
 
-/// A place in the wheel. Its fields belong to whoever holds the timer's lock.
+/// A place in the wheel. Its fields belong to the thread that holds the timer's lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entry {
@@ -146,7 +146,7 @@ impl Entry {
 pub(crate) struct Watch {
     entry: Entry,
     /// The object itself, kept alive while its entry is in the wheel. Under the timer's lock.
-    object: TrackedCell<Option<Arc<dyn Kernel>>>,
+    object: TrackedCell<Option<Arc<dyn TimedObject>>>,
 }
 
 impl Watch {
@@ -396,18 +396,18 @@ impl Timer {
         }
     }
 
-    /// Looks after an object: its [`Kernel::tick`] is called after its interval, and again for as long
+    /// Looks after an object: its [`TimedObject::tick`] is called after its interval, and again for as long
     /// as it wants.
-    pub(crate) fn watch(&'static self, object: Arc<dyn Kernel>) {
+    pub(crate) fn watch(&'static self, object: Arc<dyn TimedObject>) {
         self.watch_after(object, None);
     }
 
     /// [`watch`](Self::watch), but the first look comes after so many nanoseconds.
-    fn watch_after(&'static self, object: Arc<dyn Kernel>, after: Option<u64>) {
+    fn watch_after(&'static self, object: Arc<dyn TimedObject>, after: Option<u64>) {
         let watch = NonNull::from(object.watch());
         let now = nanoseconds(now());
         let mut wheel = self.lock();
-        // Asked for under the lock: whoever changes it takes the lock afterwards.
+        // Asked for under the lock: a thread that changes it takes the lock afterwards.
         let at = now.saturating_add(after.unwrap_or_else(|| object.interval()));
         // SAFETY: the object keeps its `Watch` alive and in place, and is itself kept alive by the
         // reference stored in it until the entry has been taken out of the wheel. The object arms
@@ -450,7 +450,7 @@ impl Timer {
         }
     }
 
-    /// Notes until when the thread of this number sleeps: whoever wants something done earlier wakes
+    /// Notes until when the thread of this number sleeps: a thread that wants something done earlier wakes
     /// it. None if another has taken its place.
     fn before_sleeping(&self, number: u64) -> Option<(MutexGuard<'_, Wheel>, Option<u64>)> {
         let mut wheel = self.lock();
@@ -526,7 +526,7 @@ impl Timer {
         let mut wheel = Some(wheel);
         // SAFETY: the bounds are alive until the lock is let go. They belong to that object.
         let ended = unsafe {
-            object.end(bounds, standing::TIMED_OUT, &mut wakes, &mut || drop(wheel.take()))
+            object.end(bounds, WaiterState::TimedOut, &mut wakes, &mut || drop(wheel.take()))
         };
         if let (false, Some(wheel)) = (ended, &mut wheel) {
             // SAFETY: as above; the bounds are out of the wheel.

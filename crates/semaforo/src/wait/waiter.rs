@@ -9,46 +9,78 @@ use crate::primitive::{AtomicU8, Ordering, TrackedCell};
 
 /// What has become of a request, as its owner reads it.
 ///
-/// | standing | set by | next |
+/// | state | set by | next |
 /// |---|---|---|
-/// | `FRESH` | the request, when made | `WAITING`, `FINISHED` |
-/// | `WAITING` | whoever queues it, under the lock | anything but `FRESH` |
-/// | `PARKED` | its own thread, by compare-and-swap from `WAITING` | `SERVED` or a failure, `RETRY` |
-/// | `GRANTED` | whoever granted it, under the lock; a task's grant, until claimed | `FINISHED`, `DORMANT` |
-/// | `DORMANT` | the watchdog, under the lock | `WAITING`, `FINISHED`, a failure |
-/// | `RETRY` | in barging mode, whoever released: units may be free, try again | `WAITING`, `FINISHED`, a failure |
-/// | `SERVED`, `PASSED` | whoever granted it for good, or let it through | `FINISHED` |
-/// | `CANCELLED`, `TIMED_OUT`, `REFUSED`, `FAULTED` | whoever ended it, under the lock | `FINISHED` |
-/// | `FINISHED` | the owner, when it has its answer | |
+/// | `Fresh` | the request, when made | `Waiting`, `Finished` |
+/// | `Waiting` | the thread that queues it, under the lock | anything but `Fresh` |
+/// | `Parked` | its own thread, by compare-and-swap from `Waiting` | `Served` or a failure, `Retry` |
+/// | `Granted` | the thread that granted it, under the lock; a task's grant, until claimed | `Finished`, `Dormant` |
+/// | `Dormant` | the watchdog, under the lock | `Waiting`, `Finished`, a failure |
+/// | `Retry` | in barging mode, the thread that released: units may be free, try again | `Waiting`, `Finished`, a failure |
+/// | `Served`, `Passed` | the thread that granted it for good, or let it through | `Finished` |
+/// | `Cancelled`, `TimedOut`, `Refused`, `Faulted` | the thread that ended it, under the lock | `Finished` |
+/// | `Finished` | the owner, when it has its answer | |
 ///
-/// From `SERVED` on down nobody but the owner looks at the waiter any more: storing one of these
-/// is the last thing that another thread does to it.
-pub(crate) mod standing {
-    pub(crate) const FRESH: u8 = 0;
-    pub(crate) const WAITING: u8 = 1;
-    pub(crate) const PARKED: u8 = 2;
-    pub(crate) const GRANTED: u8 = 3;
-    pub(crate) const DORMANT: u8 = 4;
-    pub(crate) const RETRY: u8 = 5;
-    pub(crate) const SERVED: u8 = 6;
-    pub(crate) const CANCELLED: u8 = 7;
-    pub(crate) const TIMED_OUT: u8 = 8;
-    pub(crate) const REFUSED: u8 = 9;
-    /// The policy panicked while it looked at this request.
-    pub(crate) const FAULTED: u8 = 10;
+/// From `Served` on down only the owner looks at the waiter: storing one of these is the last thing
+/// that another thread does to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+#[repr(u8)]
+pub enum WaiterState {
+    Fresh,
+    Waiting,
+    Parked,
+    Granted,
+    Dormant,
+    Retry,
+    Served,
+    Cancelled,
+    TimedOut,
+    Refused,
+    /// The rule panicked while it looked at this request.
+    Faulted,
     /// Let through without using anything up.
-    pub(crate) const PASSED: u8 = 11;
-    pub(crate) const FINISHED: u8 = 12;
+    Passed,
+    Finished,
+}
 
-    /// Whether this is an answer that nobody can take back.
-    pub(crate) const fn is_final(standing: u8) -> bool {
-        standing >= SERVED
+impl WaiterState {
+    /// Whether this is an answer that cannot be taken back.
+    pub(crate) const fn is_final(self) -> bool {
+        self as u8 >= Self::Served as u8
+    }
+
+    /// The state that was stored as this number.
+    #[inline]
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Fresh,
+            1 => Self::Waiting,
+            2 => Self::Parked,
+            3 => Self::Granted,
+            4 => Self::Dormant,
+            5 => Self::Retry,
+            6 => Self::Served,
+            7 => Self::Cancelled,
+            8 => Self::TimedOut,
+            9 => Self::Refused,
+            10 => Self::Faulted,
+            11 => Self::Passed,
+            _ => Self::Finished,
+        }
     }
 }
 
+const _: () = {
+    let mut number = WaiterState::Fresh as u8;
+    while number <= WaiterState::Finished as u8 {
+        assert!(WaiterState::of(number) as u8 == number);
+        number += 1;
+    }
+};
+
 /// Which list a waiter is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ListKind {
     /// None: not yet queued, or answered for good.
     Nowhere,
     /// Its lane: it waits its turn. Remembered, because a policy might say another the next time.
@@ -56,7 +88,7 @@ pub(crate) enum Place {
     /// The granted list: a task that has not claimed its grant.
     Granted,
     /// The granted list too, but in barging mode: a task told to try again.
-    Nudged,
+    Retrying,
     /// The deferred list: answered, but not yet told, because the batch of wake-ups was full.
     Deferred,
     /// The dormant list: its grant was taken back, and it is passed over until it is polled again.
@@ -65,7 +97,7 @@ pub(crate) enum Place {
     Condition,
 }
 
-/// The number of a lane, as an enum so that a [`Place`] has one byte.
+/// The number of a lane, as an enum so that a [`ListKind`] has one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Lane {
@@ -75,7 +107,7 @@ pub(crate) enum Lane {
     Fourth,
 }
 
-const _: () = assert!(MAX_LANES == 4 && size_of::<Place>() == 1);
+const _: () = assert!(MAX_LANES == 4 && size_of::<ListKind>() == 1);
 
 impl Lane {
     /// The lane of this number; the last one, if there is none.
@@ -98,16 +130,16 @@ impl Lane {
 /// What the queue notes about a waiter. Touched only under the lock.
 #[derive(Debug)]
 pub(crate) struct Notes {
-    pub(crate) place: Place,
+    pub(crate) list: ListKind,
     /// A blocked thread rather than a task: what it is granted is final.
     pub(crate) thread: bool,
     /// A number: in a lane and on the granted list, how often it was told to try again and came too
-    /// late (barging mode); on the deferred list, the standing that it is to be told. And flags.
+    /// late (barging mode); on the deferred list, its answer. And flags.
     detail: u8,
 }
 
 impl Notes {
-    /// In the detail: the number that the place explains.
+    /// In the detail: the number whose meaning depends on the list.
     const NUMBER: u8 = 0x0f;
     /// In the detail, on the granted or the deferred list: a token fired after the grant.
     const CANCELLED_LATE: u8 = 0x10;
@@ -126,6 +158,16 @@ impl Notes {
     #[inline]
     pub(crate) fn set_number(&mut self, number: u8) {
         self.detail = self.detail & (Self::CANCELLED_LATE | Self::TIMED_OUT_LATE) | number;
+    }
+
+    /// On the deferred list: how the waiter is going to be answered.
+    pub(crate) fn answer(&self) -> WaiterState {
+        WaiterState::of(self.number())
+    }
+
+    /// Sets the answer, for the deferred list, and keeps what came too late.
+    pub(crate) fn set_answer(&mut self, answer: WaiterState) {
+        self.set_number(answer as u8);
     }
 
     pub(super) fn set_urgent(&mut self) {
@@ -160,66 +202,66 @@ impl Notes {
     }
 
     /// How the request ends if its grant is taken back.
-    pub(crate) fn late_end(&self) -> Option<u8> {
+    pub(crate) fn late_end(&self) -> Option<WaiterState> {
         if self.detail & Self::CANCELLED_LATE != 0 {
-            Some(standing::CANCELLED)
+            Some(WaiterState::Cancelled)
         } else {
-            (self.detail & Self::TIMED_OUT_LATE != 0).then_some(standing::TIMED_OUT)
+            (self.detail & Self::TIMED_OUT_LATE != 0).then_some(WaiterState::TimedOut)
         }
     }
 }
 
-/// A request's place in a queue. It lives in the pinned request, on the heap of nobody.
+/// A request's place in a queue. Embedded in the pinned request, and never allocated.
 ///
-/// - `standing` is read by the owner at any time and written as the table above says.
-/// - `links` and `notes` belong to whoever holds the core's lock.
-/// - `waker` belongs to the lock's holder too, with one exception: a thread that is `WAITING` has
-///   none yet, and writes it itself just before it becomes `PARKED`.
+/// - `state` is read by the owner at any time and written as the table above says.
+/// - `links` and `notes` belong to the thread that holds the object's lock.
+/// - `waker` belongs to the lock's holder too, with one exception: a thread that is `Waiting` has
+///   none yet, and writes it itself just before it becomes `Parked`.
 #[derive(Debug)]
 pub(crate) struct Waiter<A> {
     pub(crate) links: TrackedCell<Links<A>>,
     waker: TrackedCell<Option<Waker>>,
     notes: TrackedCell<Notes>,
-    standing: AtomicU8,
+    state: AtomicU8,
     pub(crate) ask: A,
 }
 
 impl<A> Waiter<A> {
     #[inline]
     pub(crate) fn new(ask: A) -> Self {
-        let notes = Notes { place: Place::Nowhere, thread: false, detail: 0 };
+        let notes = Notes { list: ListKind::Nowhere, thread: false, detail: 0 };
         Self {
             links: TrackedCell::new(Links::uninit()),
             waker: TrackedCell::new(None),
             notes: TrackedCell::new(notes),
-            standing: AtomicU8::new(standing::FRESH),
+            state: AtomicU8::new(WaiterState::Fresh as u8),
             ask,
         }
     }
 
     #[inline]
-    pub(crate) fn standing(&self) -> u8 {
-        self.standing.load(Ordering::Acquire)
+    pub(crate) fn state(&self) -> WaiterState {
+        WaiterState::of(self.state.load(Ordering::Acquire))
     }
 
-    /// Stores a standing; a final one hands the waiter back to its owner at that instant.
+    /// Stores a state; a final one hands the waiter back to its owner at that instant.
     #[inline]
-    pub(crate) fn stand(&self, standing: u8) {
-        self.standing.store(standing, Ordering::Release);
+    pub(crate) fn set_state(&self, state: WaiterState) {
+        self.state.store(state as u8, Ordering::Release);
     }
 
-    /// For the owner, when nobody else can see the waiter.
+    /// For the owner, while only it can see the waiter.
     #[inline]
     pub(crate) fn is_fresh(&self) -> bool {
-        self.standing.load(Ordering::Relaxed) == standing::FRESH
+        self.state.load(Ordering::Relaxed) == WaiterState::Fresh as u8
     }
 
     /// Answers a thread that is still spinning, which needs no wake-up.
     #[inline]
-    pub(crate) fn answer_spinning(&self, answer: u8) -> bool {
-        let answered = self.standing.compare_exchange(
-            standing::WAITING,
-            answer,
+    pub(crate) fn answer_spinning(&self, answer: WaiterState) -> bool {
+        let answered = self.state.compare_exchange(
+            WaiterState::Waiting as u8,
+            answer as u8,
             Ordering::AcqRel,
             Ordering::Acquire,
         );
@@ -229,12 +271,12 @@ impl<A> Waiter<A> {
     /// Tells the others that this thread is about to sleep and has to be woken through `waker`.
     /// False if the answer came first.
     pub(crate) fn announce_parking(&self, waker: Waker) -> bool {
-        // SAFETY: until the exchange below succeeds, nobody but its own thread looks at the waker
-        // of a `WAITING` thread.
+        // SAFETY: until the exchange below succeeds, only its own thread looks at the waker
+        // of a `Waiting` thread.
         self.waker.look_mut(|own| unsafe { *own = Some(waker) });
-        let announced = self.standing.compare_exchange(
-            standing::WAITING,
-            standing::PARKED,
+        let announced = self.state.compare_exchange(
+            WaiterState::Waiting as u8,
+            WaiterState::Parked as u8,
             Ordering::AcqRel,
             Ordering::Acquire,
         );
@@ -242,7 +284,7 @@ impl<A> Waiter<A> {
     }
 
     /// # Safety
-    /// The core is locked.
+    /// The object is locked.
     #[inline]
     pub(crate) unsafe fn notes<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
         // SAFETY: the lock makes this the only access.
@@ -252,19 +294,19 @@ impl<A> Waiter<A> {
     /// Prepares a fresh waiter to be queued for a task.
     #[inline]
     pub(crate) fn prepare_task(&self, waker: Waker) {
-        // SAFETY: nobody else knows a fresh waiter.
+        // SAFETY: only its owner knows a fresh waiter.
         self.waker.look_mut(|own| unsafe { *own = Some(waker) });
     }
 
     /// Prepares a fresh waiter to be queued for the calling thread.
     #[inline]
     pub(crate) fn prepare_thread(&self) {
-        // SAFETY: nobody else knows a fresh waiter.
+        // SAFETY: only its owner knows a fresh waiter.
         self.notes.look_mut(|notes| unsafe { (*notes).thread = true });
     }
 
     /// # Safety
-    /// The core is locked, or the waiter was answered for good and this is its owner.
+    /// The object is locked, or the waiter was answered for good and this is its owner.
     #[inline]
     pub(crate) unsafe fn swap_waker(&self, new: Option<Waker>) -> Option<Waker> {
         // SAFETY: the caller's promise makes this the only access.
@@ -272,7 +314,7 @@ impl<A> Waiter<A> {
     }
 
     /// # Safety
-    /// The core is locked.
+    /// The object is locked.
     #[inline]
     pub(crate) unsafe fn would_wake(&self, other: &Waker) -> bool {
         // SAFETY: the lock makes this the only access.

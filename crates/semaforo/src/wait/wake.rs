@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::kernel::Kernel;
+use super::wait_queue::TimedObject;
 use crate::primitive::{MODELLED, constant_thread_local};
 
 /// How many wake-ups are collected under a lock before it has to be let go.
@@ -24,7 +24,7 @@ pub(crate) struct Wakes {
     len: usize,
     /// Which of the slots are threads'.
     threads: u32,
-    /// Somebody was answered but found no room here: collect again after waking these.
+    /// A waiter was answered, but there was no space here: collect again after waking these.
     pub(crate) deferred: bool,
     /// A panic's payload is [kept](discard_later) until the lock is released.
     pub(crate) has_payloads: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Wakes {
     wakers: [MaybeUninit<Wake>; BATCH],
 }
 
-/// One wake-up that is owed to somebody.
+/// One wake-up, of a thread or of a task.
 pub(crate) struct Wake {
     waker: Waker,
     thread: bool,
@@ -59,7 +59,7 @@ impl Wakes {
         self.len == BATCH
     }
 
-    /// Adds a wake-up; the caller has seen that there is room.
+    /// Adds a wake-up; the caller has seen that there is space.
     #[inline]
     pub(crate) fn push(&mut self, wake: Option<Wake>) {
         if let Some(wake) = wake {
@@ -69,7 +69,7 @@ impl Wakes {
         }
     }
 
-    /// Wakes everyone collected so far, whatever any of them does; threads first, because a waker
+    /// Wakes all that were collected so far, whatever any of them does; threads first, because a waker
     /// may block. No lock may be held.
     #[inline]
     pub(crate) fn wake(&mut self) {
@@ -81,12 +81,12 @@ impl Wakes {
     /// [`wake`](Self::wake), by an object that may have more to tell afterwards: if one of the wakers
     /// blocks, the others are told before it sleeps.
     #[inline]
-    pub(crate) fn wake_some(&mut self, object: impl FnOnce() -> Option<Arc<dyn Kernel>>) {
+    pub(crate) fn wake_some(&mut self, object: impl FnOnce() -> Option<Arc<dyn TimedObject>>) {
         if self.deferred { self.wake_first(object()) } else { self.wake() }
     }
 
     #[cold]
-    fn wake_first(&mut self, object: Option<Arc<dyn Kernel>>) {
+    fn wake_first(&mut self, object: Option<Arc<dyn TimedObject>>) {
         let before = UNFINISHED.try_with(|unfinished| {
             let mut unfinished = unfinished.borrow_mut();
             let before = unfinished.len();
@@ -186,11 +186,11 @@ constant_thread_local! {
 
 constant_thread_local! {
     /// The objects that this thread is waking some waiters of, and has others to tell.
-    static UNFINISHED: RefCell<Vec<Arc<dyn Kernel>>> = RefCell::new(Vec::new());
+    static UNFINISHED: RefCell<Vec<Arc<dyn TimedObject>>> = RefCell::new(Vec::new());
 }
 
 /// Takes out the last of the unfinished objects, if there are more than so many.
-fn unfinished_above(number: usize) -> Option<Arc<dyn Kernel>> {
+fn unfinished_above(number: usize) -> Option<Arc<dyn TimedObject>> {
     let last = UNFINISHED.try_with(|unfinished| {
         let mut unfinished = unfinished.borrow_mut();
         if unfinished.len() > number { unfinished.pop() } else { None }
@@ -223,7 +223,7 @@ impl Wake {
     #[inline]
     pub(crate) fn wake(self) -> Option<Panic> {
         if self.thread {
-            // Unparking a thread runs nobody's code.
+            // Unparking a thread runs no code of a user's.
             self.waker.wake();
             return None;
         }

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::contended::{Attempt, ContendedObject, Locked};
-use super::queue::{Queue, tell};
 use super::rule::{Arrival, Coming, Lock, ObjectRule};
-use super::waiter::{Lane, Place, Pointer, standing};
+use super::wait_lists::{WaitLists, tell};
+use super::waiter::{Lane, ListKind, Pointer, WaiterState};
 use super::wake::{Wake, Wakes, discard_later, resume};
 use crate::policy::{Policy, STATE_BITS};
 use crate::primitive::{AtomicU64, MODELLED, Ordering};
@@ -43,7 +43,7 @@ pub(crate) fn exchange(word: &AtomicU64, current: u64, next: u64) -> Result<u64,
 ///
 /// Without the lock the word changes only by compare-and-swap from a value without `LOCKED`.
 /// Acquiring synchronizes with releasing through the word (acquire and release), and through the
-/// waiter's standing when a grant is handed over.
+/// waiter's state when a grant is handed over.
 #[derive(Debug)]
 pub struct Word(AtomicU64);
 
@@ -96,7 +96,7 @@ pub struct WordRule<P> {
 
 /// What an object with a policy has outside its lock.
 #[derive(Debug)]
-pub struct Judgement<P> {
+pub struct WordPolicy<P> {
     pub(super) policy: P,
     /// What the policy said once: it must not change its mind, nor panic under the lock.
     barging: bool,
@@ -105,7 +105,7 @@ pub struct Judgement<P> {
 /// An object with a policy, which requests have waited for.
 pub(crate) type WordObject<P> = ContendedObject<WordRule<P>>;
 
-impl<P: Policy> Judgement<P> {
+impl<P: Policy> WordPolicy<P> {
     /// The lane for an ask, whatever the policy says.
     #[inline]
     pub(super) fn lane(&self, ask: P::Ask) -> Lane {
@@ -122,27 +122,27 @@ impl<P: Policy> Judgement<P> {
 
     /// Whether an ask may be granted although others wait.
     #[cold]
-    fn may_overtake(&self, queue: &Queue<P::Ask>, state: u64, ask: P::Ask) -> bool {
-        self.is_open(state | self.flags(queue), ask)
+    fn may_overtake(&self, lists: &WaitLists<P::Ask>, state: u64, ask: P::Ask) -> bool {
+        self.is_open(state | self.flags(lists), ask)
     }
 
     /// The flags that go with these lists.
     #[inline]
-    fn flags(&self, queue: &Queue<P::Ask>) -> u64 {
-        if queue.waiting == 0 {
+    fn flags(&self, lists: &WaitLists<P::Ask>) -> u64 {
+        if lists.waiting == 0 {
             return 0;
         }
         if !self.barging {
             return WAITERS;
         }
-        let looked_at = if queue.nudged == 0 { WAITERS } else { 0 };
-        let strict = if self.is_strict(queue) { WAITERS | STRICT } else { 0 };
+        let looked_at = if lists.retrying == 0 { WAITERS } else { 0 };
+        let strict = if self.is_strict(lists) { WAITERS | STRICT } else { 0 };
         looked_at | strict
     }
 
     /// In barging mode: whether some lane's head has been overtaken often enough.
-    fn is_strict(&self, queue: &Queue<P::Ask>) -> bool {
-        queue.lanes[..P::LANES].iter().any(|lane| {
+    fn is_strict(&self, lists: &WaitLists<P::Ask>) -> bool {
+        lists.lanes[..P::LANES].iter().any(|lane| {
             // SAFETY: called under the lock; what is in a lane is alive.
             lane.front().is_some_and(|head| unsafe {
                 head.as_ref().notes(|notes| notes.number() >= OVERTAKEN_AT_MOST)
@@ -154,34 +154,34 @@ impl<P: Policy> Judgement<P> {
     #[inline]
     fn head(
         &self,
-        queue: &Queue<P::Ask>,
+        lists: &WaitLists<P::Ask>,
         state: u64,
         given: Option<P::Give>,
     ) -> Option<(Lane, Pointer<P::Ask>)> {
-        if queue.waiting == 0 {
+        if lists.waiting == 0 {
             return None;
         }
         let lane = Lane::new(match P::LANES {
             1 => 0,
-            _ => queue.urgent_lane().unwrap_or_else(|| {
-                self.policy.next_lane(state, given, queue.occupied()).min(P::LANES - 1)
+            _ => lists.urgent_lane().unwrap_or_else(|| {
+                self.policy.next_lane(state, given, lists.occupied()).min(P::LANES - 1)
             }),
         });
-        queue.first(lane).map(|head| (lane, head))
+        lists.first(lane).map(|head| (lane, head))
     }
 
-    /// How a grant makes its waiter stand: `GRANTED`, unless it is final, as it is for a thread and
+    /// How a grant makes its waiter stand: `Granted`, unless it is final, as it is for a thread and
     /// for a policy with nothing to take back.
     ///
     /// # Safety
     /// The lock is held, and the waiter is alive.
     #[inline]
-    pub(super) unsafe fn standing_of_grant(&self, waiter: Pointer<P::Ask>) -> u8 {
+    pub(super) unsafe fn state_of_grant(&self, waiter: Pointer<P::Ask>) -> WaiterState {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
             let tentative = !own.notes(|notes| notes.thread) && self.policy.undo(own.ask).is_some();
-            if tentative { standing::GRANTED } else { standing::SERVED }
+            if tentative { WaiterState::Granted } else { WaiterState::Served }
         }
     }
 }
@@ -193,8 +193,8 @@ impl<P: Policy> WordRule<P> {
     #[inline]
     fn settle_heads(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         given: Option<P::Give>,
         wakes: &mut Wakes,
         looked_at: &mut Option<Pointer<P::Ask>>,
@@ -203,37 +203,37 @@ impl<P: Policy> WordRule<P> {
         // gone.
         while let Some((lane, head)) = {
             *looked_at = None;
-            judge.head(queue, self.state, given)
+            outside.head(lists, self.state, given)
         } {
             *looked_at = Some(head);
             // SAFETY: the lock is held, and what is in a lane is alive.
             unsafe {
                 let ask = head.as_ref().ask;
-                match judge.policy.acquire(self.state, ask) {
+                match outside.policy.acquire(self.state, ask) {
                     Some(next) => {
-                        if judge.barging && !judge.is_strict(queue) {
+                        if outside.barging && !outside.is_strict(lists) {
                             if wakes.is_full() {
                                 // The thread that makes the wake-ups looks again.
                                 wakes.deferred = true;
-                            } else if queue.nudged == 0 {
-                                queue.detach(head);
-                                Self::nudge(queue, head, wakes);
+                            } else if lists.retrying == 0 {
+                                lists.detach(head);
+                                Self::tell_to_retry(lists, head, wakes);
                             }
                             return;
                         }
-                        let standing = judge.standing_of_grant(head);
-                        queue.leave_lane(head, lane);
+                        let state = outside.state_of_grant(head);
+                        lists.leave_lane(head, lane);
                         self.state = next;
-                        queue.answer(head, standing, wakes);
+                        lists.answer(head, state, wakes);
                     }
-                    None if judge.policy.expel(self.state).is_some() => {
-                        queue.detach(head);
-                        queue.answer(head, standing::REFUSED, wakes);
+                    None if outside.policy.expel(self.state).is_some() => {
+                        lists.detach(head);
+                        lists.answer(head, WaiterState::Refused, wakes);
                     }
                     None => {
                         // Something was given, but not enough for the head: newcomers may have
                         // had it.
-                        if given.is_some() && judge.barging {
+                        if given.is_some() && outside.barging {
                             head.as_ref().notes(|notes| notes.overtaken(1, OVERTAKEN_AT_MOST));
                         }
                         return;
@@ -247,15 +247,15 @@ impl<P: Policy> WordRule<P> {
     /// on, and its owner will panic in turn.
     fn settle_caught(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         given: Option<P::Give>,
         wakes: &mut Wakes,
     ) {
         let mut looked_at = None;
-        while queue.waiting > 0 {
+        while lists.waiting > 0 {
             let round = catch_unwind(AssertUnwindSafe(|| {
-                self.settle_heads(judge, queue, given, wakes, &mut looked_at);
+                self.settle_heads(outside, lists, given, wakes, &mut looked_at);
             }));
             let Err(panic) = round else { break };
             discard_later(panic);
@@ -263,8 +263,8 @@ impl<P: Policy> WordRule<P> {
             let Some(waiter) = looked_at.take() else { break };
             // SAFETY: the lock is held, and the waiter still stands in its lane.
             unsafe {
-                queue.detach(waiter);
-                queue.answer(waiter, standing::FAULTED, wakes);
+                lists.detach(waiter);
+                lists.answer(waiter, WaiterState::Faulted, wakes);
             }
         }
     }
@@ -272,23 +272,27 @@ impl<P: Policy> WordRule<P> {
     /// Barging mode: tells a waiter to try again.
     ///
     /// # Safety
-    /// The lock is held, the waiter is alive and on no list, and there is room in `wakes`.
-    unsafe fn nudge(queue: &mut Queue<P::Ask>, waiter: Pointer<P::Ask>, wakes: &mut Wakes) {
-        queue.nudged += 1;
+    /// The lock is held, the waiter is alive and on no list, and there is space in `wakes`.
+    unsafe fn tell_to_retry(
+        lists: &mut WaitLists<P::Ask>,
+        waiter: Pointer<P::Ask>,
+        wakes: &mut Wakes,
+    ) {
+        lists.retrying += 1;
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
             let thread = own.notes(|notes| {
-                notes.place = Place::Nudged;
+                notes.list = ListKind::Retrying;
                 notes.forget_seen();
                 notes.thread
             });
             if thread {
-                wakes.push(tell(waiter, true, standing::RETRY));
+                wakes.push(tell(waiter, true, WaiterState::Retry));
             } else {
-                queue.granted.push_back(waiter);
+                lists.granted.push_back(waiter);
                 wakes.push(Wake::task(own.swap_waker(None)));
-                own.stand(standing::RETRY);
+                own.set_state(WaiterState::Retry);
             }
         }
     }
@@ -297,45 +301,45 @@ impl<P: Policy> WordRule<P> {
     #[inline]
     fn arrive_newly(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &WaitLists<P::Ask>,
         ask: P::Ask,
         denied: bool,
     ) -> Arrival<P::Refusal> {
-        if !denied && (queue.waiting == 0 || judge.may_overtake(queue, self.state, ask)) {
-            if let Some(next) = judge.policy.acquire(self.state, ask) {
+        if !denied && (lists.waiting == 0 || outside.may_overtake(lists, self.state, ask)) {
+            if let Some(next) = outside.policy.acquire(self.state, ask) {
                 self.state = next;
                 return Arrival::Served;
             }
         }
-        match judge.policy.refuse(self.state, ask) {
+        match outside.policy.refuse(self.state, ask) {
             Some(why) => Arrival::Refused(why),
-            None => Arrival::Waits(judge.lane(ask)),
+            None => Arrival::Waits(outside.lane(ask)),
         }
     }
 
     /// A waiter that was passed over.
     fn arrive_again(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         waiter: Pointer<P::Ask>,
         told: bool,
         wakes: &mut Wakes,
     ) -> Arrival<P::Refusal> {
         // SAFETY: the lock is held, and the waiter is alive.
         let own = unsafe { waiter.as_ref() };
-        if let Some(next) = judge.policy.acquire(self.state, own.ask) {
+        if let Some(next) = outside.policy.acquire(self.state, own.ask) {
             self.state = next;
             // In barging mode the next one may have what is left.
-            self.settle(judge, queue, None, wakes);
+            self.settle(outside, lists, None, wakes);
             return Arrival::Served;
         }
-        if let Some(why) = judge.policy.expel(self.state) {
-            self.settle(judge, queue, None, wakes);
+        if let Some(why) = outside.policy.expel(self.state) {
+            self.settle(outside, lists, None, wakes);
             return Arrival::Refused(why);
         }
-        let lane = judge.lane(own.ask);
+        let lane = outside.lane(own.ask);
         // SAFETY: as above.
         unsafe { own.notes(|notes| notes.overtaken(u8::from(told), OVERTAKEN_AT_MOST)) };
         Arrival::Waits(lane)
@@ -345,7 +349,7 @@ impl<P: Policy> WordRule<P> {
 impl<P: Policy> ObjectRule for WordRule<P> {
     type Ask = P::Ask;
     type Refusal = P::Refusal;
-    type Outside = Judgement<P>;
+    type Outside = WordPolicy<P>;
     type Lock = Word;
     type Change = Option<P::Give>;
 
@@ -353,15 +357,15 @@ impl<P: Policy> ObjectRule for WordRule<P> {
     const MAY_PANIC: bool = !P::TRUST.never_panics();
 
     #[inline]
-    fn tries_first(judge: &Judgement<P>) -> bool {
-        P::TRIES_FIRST || judge.barging
+    fn tries_first(outside: &WordPolicy<P>) -> bool {
+        P::TRIES_FIRST || outside.barging
     }
 
     #[inline]
     fn arrive(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         waiter: Pointer<P::Ask>,
         coming: Coming,
         wakes: &mut Wakes,
@@ -370,17 +374,17 @@ impl<P: Policy> ObjectRule for WordRule<P> {
             Coming::Newly { denied } => {
                 // SAFETY: the lock is held, and the waiter is alive.
                 let ask = unsafe { waiter.as_ref() }.ask;
-                self.arrive_newly(judge, queue, ask, denied)
+                self.arrive_newly(outside, lists, ask, denied)
             }
-            Coming::Again { told } => self.arrive_again(judge, queue, waiter, told, wakes),
+            Coming::Again { told } => self.arrive_again(outside, lists, waiter, told, wakes),
         }
     }
 
     /// The state after a grant was given back, if it can be.
-    fn take_back(&mut self, judge: &Judgement<P>, waiter: Pointer<P::Ask>) -> Option<P::Give> {
+    fn take_back(&mut self, outside: &WordPolicy<P>, waiter: Pointer<P::Ask>) -> Option<P::Give> {
         // SAFETY: the lock is held, and the waiter is alive.
-        let give = judge.policy.undo(unsafe { waiter.as_ref() }.ask)?;
-        if let Ok(next) = judge.policy.release(self.state, give) {
+        let give = outside.policy.undo(unsafe { waiter.as_ref() }.ask)?;
+        if let Ok(next) = outside.policy.release(self.state, give) {
             self.state = next;
         }
         Some(give)
@@ -389,15 +393,15 @@ impl<P: Policy> ObjectRule for WordRule<P> {
     #[inline]
     fn settle(
         &mut self,
-        judge: &Judgement<P>,
-        queue: &mut Queue<P::Ask>,
+        outside: &WordPolicy<P>,
+        lists: &mut WaitLists<P::Ask>,
         given: Option<P::Give>,
         wakes: &mut Wakes,
     ) {
         if Self::MAY_PANIC {
-            self.settle_caught(judge, queue, given, wakes);
+            self.settle_caught(outside, lists, given, wakes);
         } else {
-            self.settle_heads(judge, queue, given, wakes, &mut None);
+            self.settle_heads(outside, lists, given, wakes, &mut None);
         }
     }
 
@@ -407,19 +411,19 @@ impl<P: Policy> ObjectRule for WordRule<P> {
     }
 
     #[inline]
-    fn before_unlocking(&mut self, judge: &Judgement<P>, queue: &Queue<P::Ask>) -> u64 {
-        self.state & STATE | judge.flags(queue)
+    fn before_unlocking(&mut self, outside: &WordPolicy<P>, lists: &WaitLists<P::Ask>) -> u64 {
+        self.state & STATE | outside.flags(lists)
     }
 
-    fn expulsion(&self, judge: &Judgement<P>) -> Option<P::Refusal> {
-        judge.policy.expel(self.state)
+    fn expulsion(&self, outside: &WordPolicy<P>) -> Option<P::Refusal> {
+        outside.policy.expel(self.state)
     }
 }
 
 impl<P: Policy> WordObject<P> {
     pub(crate) fn with_policy(policy: P, state: u64) -> Arc<Self> {
-        let judge = Judgement { policy, barging: policy.barges(state) };
-        Self::new(WordRule { state, policy: PhantomData }, Word(AtomicU64::new(state)), judge)
+        let outside = WordPolicy { policy, barging: policy.barges(state) };
+        Self::new(WordRule { state, policy: PhantomData }, Word(AtomicU64::new(state)), outside)
     }
 
     /// Sets the state of an object that no other thread knows yet.
@@ -430,13 +434,13 @@ impl<P: Policy> WordObject<P> {
     /// Takes what is asked for with one compare-and-swap, if it can be had without overtaking.
     #[inline]
     pub(crate) fn acquire_open(&self, ask: P::Ask) -> Attempt {
-        let (Word(word), judge) = (&self.lock, &self.outside);
+        let (Word(word), outside) = (&self.lock, &self.outside);
         let mut current = word.load(Ordering::Relaxed);
         while current & LOCKED == 0 {
-            if !judge.is_open(current, ask) {
+            if !outside.is_open(current, ask) {
                 return Attempt::Denied(current);
             }
-            let Some(next) = judge.policy.acquire(current & STATE, ask) else {
+            let Some(next) = outside.policy.acquire(current & STATE, ask) else {
                 return Attempt::Denied(current);
             };
             match exchange(word, current, next & STATE | current & !STATE) {
@@ -452,9 +456,9 @@ impl<P: Policy> WordObject<P> {
         match self.acquire_open(ask) {
             Attempt::Granted => true,
             Attempt::Denied(_) => false,
-            Attempt::Unknown => self.locked(|rule, judge, queue| {
-                let open = queue.waiting == 0 || judge.may_overtake(queue, rule.state, ask);
-                let next = if open { judge.policy.acquire(rule.state, ask) } else { None };
+            Attempt::Unknown => self.locked(|rule, outside, lists| {
+                let open = lists.waiting == 0 || outside.may_overtake(lists, rule.state, ask);
+                let next = if open { outside.policy.acquire(rule.state, ask) } else { None };
                 next.inspect(|next| rule.state = *next).is_some()
             }),
         }
@@ -487,9 +491,9 @@ impl<P: Policy> WordObject<P> {
     #[inline(never)]
     pub(crate) fn release_locked(&self, give: P::Give) -> Result<u64, P::Misuse> {
         let mut locked = self.lock();
-        let before = locked.change(|rule, judge, _| {
+        let before = locked.change(|rule, outside, _| {
             let before = rule.state;
-            rule.state = judge.policy.release(before, give)? & STATE;
+            rule.state = outside.policy.release(before, give)? & STATE;
             Ok(before)
         })?;
         self.settle_and_wake(locked, Some(give));
@@ -500,8 +504,8 @@ impl<P: Policy> WordObject<P> {
     /// released.
     #[inline]
     pub(super) fn settle_and_wake(&self, locked: Locked<'_, WordRule<P>>, given: Option<P::Give>) {
-        let ((), panic) = self.change_locked(locked, |rule, judge, queue, wakes| {
-            rule.settle(judge, queue, given, wakes);
+        let ((), panic) = self.change_locked(locked, |rule, outside, lists, wakes| {
+            rule.settle(outside, lists, given, wakes);
         });
         if let Some(panic) = panic {
             resume(panic);
@@ -510,13 +514,13 @@ impl<P: Policy> WordObject<P> {
 
     /// Lets every request pass that waits now, without touching the state. Returns how many.
     pub(crate) fn pass_all(&self) -> usize {
-        self.change(|_, _, queue, wakes| {
-            let passed = queue.waiting + queue.dormants;
-            while let Some(waiter) = queue.dormant.front().or_else(|| queue.first_in_a_lane()) {
+        self.change(|_, _, lists, wakes| {
+            let passed = lists.waiting + lists.dormant_number;
+            while let Some(waiter) = lists.dormant.front().or_else(|| lists.first_in_a_lane()) {
                 // SAFETY: the lock is held, and what is in a list is alive.
                 unsafe {
-                    queue.detach(waiter);
-                    queue.answer(waiter, standing::PASSED, wakes);
+                    lists.detach(waiter);
+                    lists.answer(waiter, WaiterState::Passed, wakes);
                 }
             }
             passed as usize

@@ -1,25 +1,26 @@
-//! Who waits on one object, who was granted, and who has to be told.
+//! The lists of the waiters of one object: its lanes, and those that were granted, are dormant, or
+//! have to be told.
 
 use std::task::Waker;
 
 use super::list::List;
-use super::waiter::{Lane, Place, Pointer, standing};
+use super::waiter::{Lane, ListKind, Pointer, WaiterState};
 use super::wake::{Wake, Wakes};
 use crate::policy::{Lanes, MAX_LANES};
 
 /// Everything that the lock protects. What every operation touches comes first, to share a cache
 /// line with the word.
 #[repr(C)]
-pub(crate) struct Queue<A> {
+pub(crate) struct WaitLists<A> {
     /// How many are in the lanes.
     pub(crate) waiting: u32,
     /// How many were told to try again and have not come yet.
-    pub(crate) nudged: u32,
+    pub(crate) retrying: u32,
     /// How many are dormant.
-    pub(crate) dormants: u32,
+    pub(crate) dormant_number: u32,
     /// The watchdog's entry is, or is about to be, in the timer.
     pub(crate) armed: bool,
-    /// Somebody has been urgent: whoever is first in its lane may be.
+    /// A waiter has been urgent: the first of some lane may be.
     urgent: bool,
     /// Tasks that were granted (or told to try again) and have not come yet.
     pub(crate) granted: List<A>,
@@ -30,12 +31,12 @@ pub(crate) struct Queue<A> {
     pub(crate) deferred: List<A>,
 }
 
-impl<A> Queue<A> {
+impl<A> WaitLists<A> {
     pub(super) const fn new() -> Self {
         Self {
             waiting: 0,
-            nudged: 0,
-            dormants: 0,
+            retrying: 0,
+            dormant_number: 0,
             armed: false,
             urgent: false,
             granted: List::new(),
@@ -64,7 +65,7 @@ impl<A> Queue<A> {
     }
 
     /// Somebody who is on a list.
-    pub(super) fn anybody(&self) -> Option<Pointer<A>> {
+    pub(super) fn any_waiter(&self) -> Option<Pointer<A>> {
         let lists = [&self.granted, &self.deferred, &self.dormant];
         self.first_in_a_lane().or_else(|| lists.into_iter().find_map(List::front))
     }
@@ -93,7 +94,7 @@ impl<A> Queue<A> {
     pub(crate) unsafe fn join(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
         // SAFETY: passed on from the caller.
         unsafe {
-            waiter.as_ref().stand(standing::WAITING);
+            waiter.as_ref().set_state(WaiterState::Waiting);
             self.receive(waiter, lane, first);
         }
     }
@@ -113,8 +114,8 @@ impl<A> Queue<A> {
         unsafe {
             let others = std::iter::successors(list.front(), |other| list.after(*other));
             let behind = others.take_while(|other| comes_before(*other)).last();
-            waiter.as_ref().stand(standing::WAITING);
-            waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
+            waiter.as_ref().set_state(WaiterState::Waiting);
+            waiter.as_ref().notes(|notes| notes.list = ListKind::Lane(lane));
             match behind {
                 Some(other) => list.insert_after(other, waiter),
                 None => list.push_front(waiter),
@@ -123,7 +124,7 @@ impl<A> Queue<A> {
         self.waiting += 1;
     }
 
-    /// Puts somebody who waits elsewhere, and may be asleep, last in a lane, or first.
+    /// Puts a waiter from elsewhere, which may be asleep, last in a lane, or first.
     ///
     /// # Safety
     /// The lock is held, and the waiter is alive and on no list.
@@ -131,7 +132,7 @@ impl<A> Queue<A> {
     pub(crate) unsafe fn receive(&mut self, waiter: Pointer<A>, lane: Lane, first: bool) {
         // SAFETY: passed on from the caller.
         unsafe {
-            waiter.as_ref().notes(|notes| notes.place = Place::Lane(lane));
+            waiter.as_ref().notes(|notes| notes.list = ListKind::Lane(lane));
             let list = &mut self.lanes[lane.number()];
             if first { list.push_front(waiter) } else { list.push_back(waiter) }
         }
@@ -142,7 +143,7 @@ impl<A> Queue<A> {
     ///
     /// # Safety
     /// The lock is held, and the waiter is alive.
-    pub(super) unsafe fn hurry(&mut self, waiter: Pointer<A>) {
+    pub(super) unsafe fn prioritize(&mut self, waiter: Pointer<A>) {
         self.urgent = true;
         // SAFETY: passed on from the caller.
         unsafe { waiter.as_ref().notes(|notes| notes.set_urgent()) };
@@ -166,30 +167,31 @@ impl<A> Queue<A> {
     /// The lock is held, and the waiter is alive, where its notes say, and not on the list of a
     /// condition.
     #[inline]
-    pub(crate) unsafe fn detach(&mut self, waiter: Pointer<A>) -> Place {
+    pub(crate) unsafe fn detach(&mut self, waiter: Pointer<A>) -> ListKind {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            let (place, thread) = own
-                .notes(|notes| (std::mem::replace(&mut notes.place, Place::Nowhere), notes.thread));
+            let (place, thread) = own.notes(|notes| {
+                (std::mem::replace(&mut notes.list, ListKind::Nowhere), notes.thread)
+            });
             match place {
-                Place::Lane(lane) => {
+                ListKind::Lane(lane) => {
                     self.lanes[lane.number()].remove(waiter);
                     self.waiting -= 1;
                 }
-                Place::Granted => self.granted.remove(waiter),
-                Place::Nudged => {
-                    self.nudged -= 1;
+                ListKind::Granted => self.granted.remove(waiter),
+                ListKind::Retrying => {
+                    self.retrying -= 1;
                     if !thread {
                         self.granted.remove(waiter);
                     }
                 }
-                Place::Deferred => self.deferred.remove(waiter),
-                Place::Dormant => {
+                ListKind::Deferred => self.deferred.remove(waiter),
+                ListKind::Dormant => {
                     self.dormant.remove(waiter);
-                    self.dormants -= 1;
+                    self.dormant_number -= 1;
                 }
-                Place::Nowhere | Place::Condition => {}
+                ListKind::Nowhere | ListKind::Condition => {}
             }
             place
         }
@@ -215,7 +217,7 @@ impl<A> Queue<A> {
     pub(super) unsafe fn leave_from_behind(&mut self, waiter: Pointer<A>) -> bool {
         // SAFETY: passed on from the caller.
         unsafe {
-            let Place::Lane(lane) = waiter.as_ref().notes(|notes| notes.place) else {
+            let ListKind::Lane(lane) = waiter.as_ref().notes(|notes| notes.list) else {
                 return false;
             };
             if self.waiting > 1 && self.first(lane) == Some(waiter) {
@@ -231,15 +233,20 @@ impl<A> Queue<A> {
     /// # Safety
     /// The lock is held, and the waiter is alive and on no list.
     #[inline]
-    pub(crate) unsafe fn answer(&mut self, waiter: Pointer<A>, standing: u8, wakes: &mut Wakes) {
+    pub(crate) unsafe fn answer(
+        &mut self,
+        waiter: Pointer<A>,
+        state: WaiterState,
+        wakes: &mut Wakes,
+    ) {
         // SAFETY: passed on from the caller.
         unsafe {
             if wakes.is_full() {
-                self.defer(waiter, standing);
+                self.defer(waiter, state);
                 wakes.deferred = true;
                 return;
             }
-            wakes.push(self.answer_now(waiter, standing));
+            wakes.push(self.answer_now(waiter, state));
         }
     }
 
@@ -248,50 +255,55 @@ impl<A> Queue<A> {
     ///
     /// # Safety
     /// As [`answer`](Self::answer).
-    pub(crate) unsafe fn defer(&mut self, waiter: Pointer<A>, standing: u8) {
+    pub(crate) unsafe fn defer(&mut self, waiter: Pointer<A>, state: WaiterState) {
         // SAFETY: passed on from the caller.
         unsafe {
             waiter.as_ref().notes(|notes| {
-                notes.place = Place::Deferred;
-                notes.set_number(standing);
+                notes.list = ListKind::Deferred;
+                notes.set_answer(state);
             });
             self.deferred.push_back(waiter);
         }
     }
 
-    /// [`answer`](Self::answer), to whoever is going to make the wake-up.
+    /// [`answer`](Self::answer), for a caller that makes the wake-up itself.
     ///
     /// # Safety
     /// As `answer`.
     #[inline]
-    pub(super) unsafe fn answer_now(&mut self, waiter: Pointer<A>, standing: u8) -> Option<Wake> {
+    pub(super) unsafe fn answer_now(
+        &mut self,
+        waiter: Pointer<A>,
+        state: WaiterState,
+    ) -> Option<Wake> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            if standing == standing::GRANTED {
+            if state == WaiterState::Granted {
                 own.notes(|notes| {
-                    notes.place = Place::Granted;
+                    notes.list = ListKind::Granted;
                     notes.set_number(0);
                 });
                 self.granted.push_back(waiter);
                 let waker = own.swap_waker(None);
-                own.stand(standing::GRANTED);
+                own.set_state(WaiterState::Granted);
                 return Wake::task(waker);
             }
             let thread = own.notes(|notes| {
-                notes.place = Place::Nowhere;
+                notes.list = ListKind::Nowhere;
                 notes.thread
             });
-            tell(waiter, thread, standing)
+            tell(waiter, thread, state)
         }
     }
 
-    /// Tells those who found no room in the batch of wake-ups, as many as there is room for now.
+    /// Tells the waiters for which there was no space in the batch of wake-ups, as many as there is space
+    /// for now.
     pub(crate) fn tell_deferred(&mut self, wakes: &mut Wakes) {
         while let Some(waiter) = self.deferred.front().filter(|_| !wakes.is_full()) {
             // SAFETY: the lock is held, and what is in a list is alive.
             unsafe {
-                let answer = waiter.as_ref().notes(|notes| notes.number());
+                let answer = waiter.as_ref().notes(|notes| notes.answer());
                 self.detach(waiter);
                 self.answer(waiter, answer, wakes);
             }
@@ -299,8 +311,8 @@ impl<A> Queue<A> {
         wakes.deferred = !self.deferred.is_empty();
     }
 
-    /// Takes a waiter that claims its grant off the list, if it was granted something and nobody has
-    /// taken it back.
+    /// Takes a waiter that claims its grant off the list, if it was granted something that was not
+    /// taken back.
     ///
     /// # Safety
     /// The lock is held, and the waiter is alive and where its notes say.
@@ -309,10 +321,10 @@ impl<A> Queue<A> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            let granted = own.notes(|notes| notes.place) == Place::Granted;
+            let granted = own.notes(|notes| notes.list) == ListKind::Granted;
             if granted {
                 self.granted.remove(waiter);
-                own.notes(|notes| notes.place = Place::Nowhere);
+                own.notes(|notes| notes.list = ListKind::Nowhere);
             }
             granted
         }
@@ -332,33 +344,33 @@ impl<A> Queue<A> {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
-            match own.notes(|notes| notes.place) {
-                Place::Granted => {
+            match own.notes(|notes| notes.list) {
+                ListKind::Granted => {
                     self.detach(waiter);
-                    Visit::Stands(standing::SERVED)
+                    Visit::Is(WaiterState::Served)
                 }
-                Place::Deferred => {
+                ListKind::Deferred => {
                     self.detach(waiter);
-                    match own.notes(|notes| notes.number()) {
-                        standing::GRANTED => Visit::Stands(standing::SERVED),
-                        answer => Visit::Stands(answer),
+                    match own.notes(|notes| notes.answer()) {
+                        WaiterState::Granted => Visit::Is(WaiterState::Served),
+                        answer => Visit::Is(answer),
                     }
                 }
-                Place::Lane(_) | Place::Condition => {
+                ListKind::Lane(_) | ListKind::Condition => {
                     if !own.would_wake(waker) {
                         match fresh.take() {
                             None => return Visit::NeedsWaker,
                             new => *fresh = own.swap_waker(new),
                         }
                     }
-                    Visit::Stands(standing::WAITING)
+                    Visit::Is(WaiterState::Waiting)
                 }
-                Place::Nudged | Place::Dormant => {
+                ListKind::Retrying | ListKind::Dormant => {
                     let Some(new) = fresh.take() else { return Visit::NeedsWaker };
                     *fresh = own.swap_waker(Some(new));
                     Visit::PassedOver
                 }
-                Place::Nowhere => Visit::Answered,
+                ListKind::Nowhere => Visit::Answered,
             }
         }
     }
@@ -371,9 +383,11 @@ impl<A> Queue<A> {
     pub(super) unsafe fn holds_grant(&self, waiter: Pointer<A>) -> bool {
         // SAFETY: passed on from the caller.
         unsafe {
-            waiter.as_ref().notes(|notes| match notes.place {
-                Place::Granted => true,
-                Place::Deferred => matches!(notes.number(), standing::GRANTED | standing::SERVED),
+            waiter.as_ref().notes(|notes| match notes.list {
+                ListKind::Granted => true,
+                ListKind::Deferred => {
+                    matches!(notes.answer(), WaiterState::Granted | WaiterState::Served)
+                }
                 _ => false,
             })
         }
@@ -383,18 +397,18 @@ impl<A> Queue<A> {
     /// the meantime.
     ///
     /// # Safety
-    /// The lock is held, the waiter is alive, a task's, and on no list; there is room in `wakes`.
-    pub(crate) unsafe fn rest(&mut self, waiter: Pointer<A>, wakes: &mut Wakes) {
+    /// The lock is held, the waiter is alive, a task's, and on no list; there is space in `wakes`.
+    pub(crate) unsafe fn make_dormant(&mut self, waiter: Pointer<A>, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
         unsafe {
             let own = waiter.as_ref();
             if let Some(end) = own.notes(|notes| notes.late_end()) {
                 return wakes.push(tell(waiter, false, end));
             }
-            own.notes(|notes| notes.place = Place::Dormant);
+            own.notes(|notes| notes.list = ListKind::Dormant);
             self.dormant.push_back(waiter);
-            self.dormants += 1;
-            own.stand(standing::DORMANT);
+            self.dormant_number += 1;
+            own.set_state(WaiterState::Dormant);
         }
     }
 }
@@ -402,7 +416,7 @@ impl<A> Queue<A> {
 /// What a poll of a queued request found.
 pub(super) enum Visit {
     /// The request now stands like this.
-    Stands(u8),
+    Is(WaiterState),
     /// A waker has to be cloned, for which the lock has to be let go.
     NeedsWaker,
     /// It was answered in the meantime.
@@ -411,21 +425,21 @@ pub(super) enum Visit {
     PassedOver,
 }
 
-/// Stores a standing that gives the waiter back to its owner; last, because the waiter may be
+/// Stores a state that gives the waiter back to its owner; last, because the waiter may be
 /// gone at that instant.
 ///
 /// # Safety
 /// The lock is held, and the waiter is alive and on no list.
 #[inline]
-pub(super) unsafe fn tell<A>(waiter: Pointer<A>, thread: bool, standing: u8) -> Option<Wake> {
+pub(super) unsafe fn tell<A>(waiter: Pointer<A>, thread: bool, state: WaiterState) -> Option<Wake> {
     // SAFETY: passed on from the caller.
     unsafe {
         let own = waiter.as_ref();
-        if thread && own.answer_spinning(standing) {
+        if thread && own.answer_spinning(state) {
             return None;
         }
         let waker = own.swap_waker(None);
-        own.stand(standing);
+        own.set_state(state);
         if thread { Wake::thread(waker) } else { Wake::task(waker) }
     }
 }

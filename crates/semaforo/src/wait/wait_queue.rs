@@ -1,4 +1,4 @@
-//! What the rest of the kernel needs to know of an object that requests queue on.
+//! What requests, tokens and the timer know of the object that a request is queued on.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -8,11 +8,11 @@ use std::task::Waker;
 use super::bounds::Bounds;
 use super::contended::Attempt;
 use super::timer::Watch;
-use super::waiter::{Pointer, Waiter};
+use super::waiter::{Pointer, Waiter, WaiterState};
 use super::wake::Wakes;
 
 /// What tokens, the timer and the watchdog can do to an object, whatever its policy.
-pub trait Kernel: Send + Sync + fmt::Debug {
+pub trait TimedObject: Send + Sync + fmt::Debug {
     /// Ends the request that has these bounds, if it still waits, and lets its followers through.
     /// False if the object stays locked for longer than a moment: nothing has happened, and the
     /// caller comes again later. It keeps others waiting meanwhile, who have nothing to do with this
@@ -27,7 +27,7 @@ pub trait Kernel: Send + Sync + fmt::Debug {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
-        standing: u8,
+        state: WaiterState,
         wakes: &mut Wakes,
         let_go: &mut dyn FnMut(),
     ) -> bool;
@@ -39,7 +39,7 @@ pub trait Kernel: Send + Sync + fmt::Debug {
     /// kept for [`Wakes::resume_panic`].
     fn finish(&self, wakes: &mut Wakes);
 
-    /// The object's place in the timer.
+    /// The object's entry in the timer.
     fn watch(&self) -> &Watch;
 
     /// Nanoseconds between two ticks.
@@ -69,20 +69,20 @@ impl Tick {
 }
 
 /// What a request needs to know of the object that it stands in line for.
-pub trait Line: Kernel {
+pub trait WaitQueue: TimedObject {
     /// What the object's waiters carry.
     type Ask;
     /// Why it may turn a request down.
     type Refusal;
 
-    /// A counted reference, for those who may outlive the borrow.
-    fn counted(&self) -> Option<Arc<dyn Kernel>>;
+    /// A counted reference, for tokens and the timer, which may outlive the borrow.
+    fn counted(&self) -> Option<Arc<dyn TimedObject>>;
 
     /// Whether a thread tries for a moment before it queues.
     fn tries_first(&self) -> bool;
 
     /// Grants the waiter's ask, refuses it, ends it as `give_up` says, or queues it, and returns its
-    /// standing. `attempt` is what came of asking without the lock.
+    /// state. `attempt` is what came of asking without the lock.
     ///
     /// # Safety
     /// The waiter is pinned, in no list, prepared for its task or thread, and is
@@ -92,30 +92,30 @@ pub trait Line: Kernel {
         waiter: Pointer<Self::Ask>,
         attempt: Attempt,
         refusal: &mut Option<Self::Refusal>,
-        give_up: impl FnOnce() -> Option<u8>,
-    ) -> u8;
+        give_up: impl FnOnce() -> Option<WaiterState>,
+    ) -> WaiterState;
 
-    /// Claims what a task was granted, if it was and nobody has taken it back.
+    /// Claims what a task was granted, if it was, and that was not taken back.
     ///
     /// # Safety
     /// The waiter was queued here, and this is its owner.
     unsafe fn claim(&self, waiter: Pointer<Self::Ask>) -> bool;
 
     /// Looks after a queued task that is being polled: claims what it was granted, wakes it from
-    /// dormancy, or remembers its new waker. `WAITING` means that it goes on waiting.
+    /// dormancy, or remembers its new waker. `Waiting` means that it goes on waiting.
     ///
     /// # Safety
     /// The waiter was queued here, and this is its owner.
-    unsafe fn revisit(&self, waiter: Pointer<Self::Ask>, waker: &Waker) -> u8;
+    unsafe fn revisit(&self, waiter: Pointer<Self::Ask>, waker: &Waker) -> WaiterState;
 
     /// For a thread that was told to try again.
     ///
     /// # Safety
-    /// The waiter is pinned, belongs to this thread, and its standing is `RETRY`.
-    unsafe fn retry(&self, waiter: Pointer<Self::Ask>) -> u8;
+    /// The waiter is pinned, belongs to this thread, and its state is `Retry`.
+    unsafe fn retry(&self, waiter: Pointer<Self::Ask>) -> WaiterState;
 
     /// Takes back a request whose owner no longer wants it: gives up its place, or passes on what
-    /// it was granted. Afterwards nobody here knows of the waiter.
+    /// it was granted. Afterwards the waiter is on no list here.
     ///
     /// # Safety
     /// The waiter is alive and was queued here, and this is its owner.
@@ -125,38 +125,38 @@ pub trait Line: Kernel {
     ///
     /// # Safety
     /// The waiter is alive and was queued here.
-    unsafe fn end_waiter(&self, waiter: Pointer<Self::Ask>, standing: u8, wakes: &mut Wakes);
+    unsafe fn end_waiter(&self, waiter: Pointer<Self::Ask>, state: WaiterState, wakes: &mut Wakes);
 
-    /// Why those who waited were turned away.
+    /// Why the requests that waited were refused.
     fn expulsion(&self) -> Option<Self::Refusal>;
 }
 
 /// The waiter beside these bounds.
 ///
 /// # Safety
-/// The bounds are the first field of a seat with such a waiter.
-pub(crate) unsafe fn beside<A>(bounds: NonNull<Bounds>) -> Pointer<A> {
-    let seat: NonNull<Seat<A, Bounds>> = bounds.cast();
+/// The bounds are the first field of a queued request with such a waiter.
+pub(crate) unsafe fn waiter_of<A>(bounds: NonNull<Bounds>) -> Pointer<A> {
+    let seat: NonNull<QueuedRequest<A, Bounds>> = bounds.cast();
     // SAFETY: only the address is computed.
     unsafe { NonNull::new_unchecked(&raw mut (*seat.as_ptr()).waiter) }
 }
 
-/// A waiter beside the bounds of its request, and whatever else the object has to find from there.
+/// A waiter between the bounds of its request and what else the object has to find from there.
 #[repr(C)]
-pub(crate) struct Seat<A, B, X = ()> {
+pub(crate) struct QueuedRequest<A, B, X = ()> {
     pub(crate) bounds: B,
     pub(crate) waiter: Waiter<A>,
-    pub(crate) beside: X,
+    pub(crate) extra: X,
 }
 
-/// What is beside a waiter in its seat, whatever the bounds.
+/// The extra of a queued request, by its waiter, whatever the bounds.
 ///
 /// # Safety
-/// The waiter is in a seat with this beside it, by a pointer that may reach all of the seat.
-pub(crate) unsafe fn beside_waiter<A, X>(waiter: Pointer<A>) -> NonNull<X> {
+/// The waiter is in a queued request with such an extra, by a pointer that may reach all of it.
+pub(crate) unsafe fn extra_of<A, X>(waiter: Pointer<A>) -> NonNull<X> {
     const { assert!(align_of::<X>() <= align_of::<Waiter<A>>(), "the distance is always the same") };
-    let distance =
-        std::mem::offset_of!(Seat<A, (), X>, beside) - std::mem::offset_of!(Seat<A, (), X>, waiter);
-    // SAFETY: both are in the same seat, and a waiter is aligned like its seat.
+    let distance = std::mem::offset_of!(QueuedRequest<A, (), X>, extra)
+        - std::mem::offset_of!(QueuedRequest<A, (), X>, waiter);
+    // SAFETY: both are in the same queued request, which is aligned like its waiter.
     unsafe { waiter.byte_add(distance).cast() }
 }
