@@ -16,6 +16,7 @@ mod primitive;
 #[cfg(feature = "query")]
 pub mod query;
 pub mod queue;
+pub mod rule;
 pub mod sync;
 mod synchronizer;
 // Some of it is for queries alone.
@@ -28,6 +29,7 @@ pub use policy::{Policy, Refusal};
 pub use queue::{
     BlockingQueue, Closed, Rejected, SynchronousQueue, TransferQueue, TryPutError, TryTakeError,
 };
+pub use rule::{Contended, Rule};
 pub use sync::barrier::{Arrival, Barrier, Broken, PartiesError};
 pub use sync::condition::{Condition, Interrupted, ReentrantCondition, WriteCondition};
 pub use sync::event::{AutoEvent, Event};

@@ -41,6 +41,7 @@ mod pools;
 mod queues;
 mod race;
 mod ring;
+mod rules;
 mod scopes;
 mod suspending;
 mod task;

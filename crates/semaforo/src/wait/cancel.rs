@@ -13,6 +13,7 @@ use super::parker::{Backoff, Sleeping};
 use super::request::Request;
 use super::slots::Slots;
 use super::timer::{Entry, Kind, TIMER, nanoseconds, saturating_nanoseconds};
+use super::user_code;
 use super::waiter::WaiterState;
 use super::wake::{Wakes, first, resume};
 use crate::policy::{Gate, Opening};
@@ -330,6 +331,7 @@ impl CancelSource {
     /// else has been woken and everything else has been dropped.
     #[doc(alias = "Thread.Interrupt")]
     pub fn cancel(&self) {
+        user_code::forbid("a rule cancelled a token, while its object is locked");
         self.own().state.fire(None);
     }
 
@@ -338,6 +340,7 @@ impl CancelSource {
     /// # Panics
     /// As `cancel`.
     pub fn cancel_because(&self, reason: impl Into<Arc<str>>) {
+        user_code::forbid("a rule cancelled a token, while its object is locked");
         self.own().state.fire(Some(reason.into()));
     }
 

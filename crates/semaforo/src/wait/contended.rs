@@ -139,6 +139,11 @@ impl<R: ObjectRule> ContendedObject<R> {
             if let Some(held) = self.try_lock_if_free() {
                 return self.locked_with(held);
             }
+            if backoff.is_spent() {
+                if let Some(held) = self.lock.lock_asleep() {
+                    return self.locked_with(held);
+                }
+            }
             backoff.wait();
         }
     }
@@ -319,11 +324,40 @@ impl<R: ObjectRule> ContendedObject<R> {
             match rule.arrive(outside, lists, waiter, Coming::Again { told }, wakes) {
                 Arrival::Served => WaiterState::Served,
                 Arrival::Refused(_) => WaiterState::Refused,
+                Arrival::Faulted => WaiterState::Faulted,
                 Arrival::Waits(lane) => {
-                    lists.join(waiter, lane, true);
+                    let state = Self::join_lane(rule, outside, lists, waiter, lane, true, wakes);
                     wakes.arm |= lists.must_arm();
-                    WaiterState::Waiting
+                    state
                 }
+            }
+        }
+    }
+
+    /// Puts a waiter last in its lane, or first, and returns its state: the rule may answer it at once.
+    ///
+    /// # Safety
+    /// The lock is held; the waiter is alive, prepared and on no list, and its owner is the caller.
+    #[inline]
+    unsafe fn join_lane(
+        rule: &mut R,
+        outside: &R::Outside,
+        lists: &mut WaitLists<R::Ask>,
+        waiter: Pointer<R::Ask>,
+        lane: Lane,
+        first: bool,
+        wakes: &mut Wakes,
+    ) -> WaiterState {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            lists.join(waiter, lane, first);
+            if !R::ANSWERS_JOINED {
+                return WaiterState::Waiting;
+            }
+            rule.joined(outside, lists, wakes);
+            match waiter.as_ref().state() {
+                WaiterState::Granted if lists.claim(waiter) => WaiterState::Served,
+                state => state,
             }
         }
     }
@@ -613,16 +647,20 @@ impl<R: ObjectRule> WaitQueue for ContendedObject<R> {
             let coming = Coming::Newly { denied };
             let state = match rule.arrive(outside, lists, waiter, coming, &mut wakes) {
                 Arrival::Served => WaiterState::Served,
+                Arrival::Faulted => {
+                    // SAFETY: the owner's waiter is alive, and on no list.
+                    unsafe { waiter.as_ref() }.set_state(WaiterState::Faulted);
+                    WaiterState::Faulted
+                }
                 Arrival::Refused(why) => {
                     *refusal = Some(why);
                     WaiterState::Refused
                 }
                 Arrival::Waits(lane) => match give_up() {
-                    None => {
-                        // SAFETY: the lock is held, and the waiter is on no list.
-                        unsafe { lists.join(waiter, lane, false) };
-                        WaiterState::Waiting
-                    }
+                    // SAFETY: the lock is held, and the waiter is on no list.
+                    None => unsafe {
+                        Self::join_lane(rule, outside, lists, waiter, lane, false, &mut wakes)
+                    },
                     Some(state) => {
                         if !R::ONLY_HEADS_COUNT {
                             rule.leave(outside, lists, waiter, Some(lane), &mut wakes);

@@ -87,6 +87,7 @@ pub(crate) mod wait_queue;
 #[cfg_attr(not(feature = "tasks"), allow(dead_code))]
 pub(crate) mod slots;
 pub(crate) mod timer;
+pub(crate) mod user_code;
 pub(crate) mod waiter;
 pub(crate) mod wake;
 pub(crate) mod word;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
+use super::user_code;
 use super::waiter::{Waiter, WaiterState};
 use super::wake::settle_debts;
 use crate::primitive::{
@@ -258,7 +259,11 @@ impl Drop for Sleeping {
 
 /// Waits until the waiter is answered, and returns its state; `Waiting` or `Parked` mean that
 /// the deadline came first.
+///
+/// # Panics
+/// In a rule's own code, which holds the lock of its object.
 pub(crate) fn block<A>(waiter: &Waiter<A>, deadline: Option<Instant>) -> WaiterState {
+    user_code::forbid("a rule waited, while its object is locked");
     if waiter.state() == WaiterState::Parked {
         return sleep_on(waiter);
     }

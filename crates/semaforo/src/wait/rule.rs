@@ -37,6 +37,9 @@ pub trait ObjectRule: Sized {
     /// lane: then nothing has to be settled after another one has left.
     const ONLY_HEADS_COUNT: bool = false;
 
+    /// Whether [`joined`](Self::joined) does something.
+    const ANSWERS_JOINED: bool = false;
+
     /// Whether the functions may panic, because a user has written them.
     const MAY_PANIC: bool = false;
 
@@ -55,6 +58,17 @@ pub trait ObjectRule: Sized {
         coming: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Self::Refusal>;
+
+    /// A request has just joined its lane. It may be answered here.
+    #[inline]
+    fn joined(
+        &mut self,
+        outside: &Self::Outside,
+        lists: &mut WaitLists<Self::Ask>,
+        wakes: &mut Wakes,
+    ) {
+        let _ = (outside, lists, wakes);
+    }
 
     /// Whether the requests in this lane are certain to be served, so that no limit ends them.
     fn is_decided(&self, lane: Lane) -> bool {
@@ -132,6 +146,8 @@ pub(crate) enum Arrival<R> {
     Served,
     Refused(R),
     Waits(Lane),
+    /// A user's rule panicked over it; the panic is in the wake-ups.
+    Faulted,
 }
 
 /// What keeps all threads but one away from an object's lists and its rule.
@@ -151,6 +167,12 @@ pub trait Lock {
     fn try_lock_after(&self, attempt: Attempt) -> Option<(Self::Held, bool)> {
         let _ = attempt;
         self.try_lock().map(|held| (held, false))
+    }
+
+    /// Locks by sleeping until the lock is free, for a caller that has waited for it long enough. A
+    /// lock that is never held for long does not.
+    fn lock_asleep(&self) -> Option<Self::Held> {
+        None
     }
 
     /// Releases the lock, which the caller holds.

@@ -128,8 +128,9 @@ impl Wakes {
         self.keep_panic(wake.wake());
     }
 
+    /// Keeps a panic for [`resume_panic`](Self::resume_panic), unless there is one already.
     #[inline]
-    fn keep_panic(&mut self, panic: Option<Panic>) {
+    pub(crate) fn keep_panic(&mut self, panic: Option<Panic>) {
         if panic.is_some() {
             self.panic = first(self.panic.take(), panic);
         }

@@ -104,6 +104,7 @@ queued! {
     [] semaforo::Barrier,
     [] semaforo::Phaser,
     [T] semaforo::Exchanger<T>,
+    [R: semaforo::Rule] semaforo::Contended<R>,
 }
 
 impl Queued for semaforo::CancelToken {

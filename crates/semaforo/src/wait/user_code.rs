@@ -1,0 +1,53 @@
+//! Whether this thread runs a user's rule, under the lock of an object.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::wake::Panic;
+use crate::primitive::constant_thread_local;
+
+constant_thread_local! {
+    /// The address of the rule that this thread runs, or 0.
+    static RUNNING: Cell<usize> = Cell::new(0);
+}
+
+/// Runs a user's code on the rule at this address, and catches its panic.
+#[inline]
+pub(crate) fn run<T>(rule: usize, code: impl FnOnce() -> T) -> Result<T, Panic> {
+    let outer = RUNNING.try_with(|running| running.replace(rule));
+    let result = catch(code);
+    if let Ok(outer) = outer {
+        let _ = RUNNING.try_with(|running| running.set(outer));
+    }
+    result
+}
+
+/// Runs a part of a user's code that is [run](run) already, and catches its panic.
+#[inline]
+pub(crate) fn catch<T>(code: impl FnOnce() -> T) -> Result<T, Panic> {
+    catch_unwind(AssertUnwindSafe(code))
+}
+
+/// # Panics
+/// In a user's code that runs under a lock.
+#[inline]
+pub(crate) fn forbid(what: &str) {
+    if RUNNING.try_with(Cell::get).unwrap_or(0) != 0 {
+        refuse(what);
+    }
+}
+
+/// Runs code of this crate that a rule may cause without calling it, because it drops another object.
+/// Not if that is the object of the rule that this thread runs, which would have to be locked again.
+pub(crate) fn suspend<T>(rule: usize, code: impl FnOnce() -> T) -> Option<T> {
+    let outer = RUNNING.try_with(|running| running.replace(0)).unwrap_or(0);
+    let result = (outer != rule).then(code);
+    let _ = RUNNING.try_with(|running| running.set(outer));
+    result
+}
+
+#[cold]
+#[inline(never)]
+fn refuse(what: &str) -> ! {
+    panic!("{what}");
+}

@@ -1,0 +1,11 @@
+//! Rules of one's own: what is promised to them and of them.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod laws;
+mod lending;
+mod limits;
+mod meeting;
+mod policies;
+mod races;
