@@ -3,6 +3,7 @@
 
 mod inventory;
 mod map;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
