@@ -6,7 +6,7 @@
 #![allow(
     private_interfaces,
     private_bounds,
-    reason = "sealed traits lead to the kernel; nobody else can name or call what is private there"
+    reason = "sealed traits lead to the kernel; no other crate can name or call what is private there"
 )]
 
 #[cfg(all(test, feature = "query", any(loom, shuttle)))]
@@ -54,7 +54,7 @@ pub use wait::request::Request;
 
 pub use policy::{AcquireError, CountError, PhaserError, ReleaseError, TooManyHolds};
 
-/// The parts of a request's type, for those who have to name it.
+/// The parts of a request's type, for code that has to name it.
 pub mod request {
     pub use crate::synchronizer::{Acquiring, Passing};
     pub use crate::wait::limits::{Limited, Limits, Unlimited};

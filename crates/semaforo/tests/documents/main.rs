@@ -2,6 +2,8 @@
 //! they list is complete.
 
 mod inventory;
+mod map;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -367,68 +369,4 @@ fn what_shows_the_promises_exists() {
         }
     }
     assert!(missing.is_empty(), "these show nothing: {missing:#?}");
-}
-
-/// The maps of `docs/design.md`: every path that they name, below `crates/`, and the line that does.
-fn maps_of_the_design() -> BTreeMap<String, String> {
-    let text = read("docs/design.md");
-    let maps: Vec<_> = text.split("```").skip(1).step_by(2).collect();
-    let library = (maps[0], "semaforo/src/");
-    let server = (maps[maps.len() - 1], "");
-    let mut named = BTreeMap::new();
-    for (map, source) in [library, server] {
-        // The folders around a line, each with the indentation of its own line.
-        let mut folders: Vec<(usize, &str)> = Vec::new();
-        for line in map.lines() {
-            let indentation = line.len() - line.trim_start().len();
-            folders.retain(|(outer, _)| *outer < indentation);
-            let around: String = folders.iter().map(|(_, folder)| *folder).collect();
-            let is_path = |name: &&str| name.ends_with(".rs") || name.ends_with('/');
-            for name in line.split_whitespace().take_while(is_path) {
-                named.insert(format!("{source}{around}{name}"), line.to_string());
-                if name.ends_with('/') {
-                    folders.push((indentation, name));
-                }
-            }
-        }
-    }
-    named
-}
-
-#[test]
-fn the_map_of_the_design_leads_to_files() {
-    for (path, line) in maps_of_the_design() {
-        assert!(root().join("crates").join(&path).exists(), "{path}: {line}");
-    }
-}
-
-/// Where the map names a file of a folder, it names all, but for those that say what their folder is
-/// anyway. The synchronizers are called as their files are.
-#[test]
-fn the_map_of_the_design_is_whole() {
-    let named = maps_of_the_design();
-    let is_named = |path: &str| {
-        let module = path.trim_end_matches(".rs").trim_end_matches('/');
-        named.contains_key(&format!("{module}.rs")) || named.contains_key(&format!("{module}/"))
-    };
-    let folders: BTreeSet<_> =
-        named.keys().filter_map(|path| path.strip_suffix(".rs")?.rsplit_once('/')).collect();
-    let mut missing = BTreeSet::new();
-    for folder in folders.into_iter().map(|(folder, _)| folder) {
-        if named.get(&format!("{folder}/")).is_some_and(|line| line.contains("one to a file")) {
-            continue;
-        }
-        for entry in fs::read_dir(root().join("crates").join(folder)).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            let slash = if entry.path().is_dir() { "/" } else { "" };
-            let path = format!("{folder}/{name}{slash}");
-            let is_obvious =
-                ["mod.rs", "lib.rs", "lib.md", "main.rs", "tests.rs"].contains(&&*name);
-            if !is_obvious && !is_named(&path) {
-                missing.insert(path);
-            }
-        }
-    }
-    assert!(missing.is_empty(), "the map of docs/design.md misses: {missing:#?}");
 }
