@@ -18,15 +18,15 @@ pub(super) fn rows() -> Vec<Row> {
             "1 producer and 1 consumer thread, room for 1024, pinned to two cores",
             || between_threads(1024),
         )
-        .bar(Bar::against("crossbeam", 1.5)),
+        .bar(Bar::against("crossbeam", 0.8)),
         Row::new("bounded-64", "the same, room for 64", || between_threads(64))
-            .bar(Bar::against("crossbeam", 1.5)),
+            .bar(Bar::against("crossbeam", 0.8)),
         Row::new(
             "bounded-64-tasks",
             "4 producer and 4 consumer tasks, room for 64, tokio with 2 workers",
             || between_tasks(64),
         )
-        .bar(Bar::against("kanal", 1.3)),
+        .bar(Bar::against("kanal", 1.0)),
     ]
 }
 

@@ -21,7 +21,7 @@ pub(super) fn rows() -> Vec<Row> {
             "1 000 000 items in by priority, then out, one thread, per item",
             contestants,
         )
-        .bar(Bar::against("std-heap", 1.2))
+        .bar(Bar::against("std-heap", 1.0))
         .at_most_rounds(3),
     ]
 }

@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
             "2 tasks, no room in the queue, tokio with 2 workers",
             between_tasks,
         )
-        .bar(Bar::against("kanal", 1.0)),
+        .bar(Bar::against("kanal", 1.25)),
     ]
 }
 

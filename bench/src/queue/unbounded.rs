@@ -11,7 +11,7 @@ use crate::workload::two_threads::pipe;
 pub(super) fn rows() -> Vec<Row> {
     vec![
         Row::new("unbounded", "put and take, 2 threads, no limit, pinned to two cores", put)
-            .bar(Bar::against("java", 1.0)),
+            .bar(Bar::against("crossbeam", 1.0)),
         Row::new("transfer", "transfer and take, 2 threads, pinned to two cores", transfer)
             .bar(Bar::against("java", 0.1)),
     ]

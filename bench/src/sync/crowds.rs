@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
         Row::new("tasks-8-permits-yield", "the same, yielding while holding one", || {
             contestants(8, true)
         })
-        .bar(Bar::best_of(FIFO, 1.25)),
+        .bar(Bar::best_of(FIFO, 1.1)),
     ]
 }
 

@@ -17,10 +17,10 @@ pub(super) fn rows() -> Vec<Row> {
             "2 threads fight for 1 permit, strictly first come first served, pinned",
             fifo,
         )
-        .bar(Bar::against("saa", 0.8).spread_within(3.0))
+        .bar(Bar::against("saa", 0.3).spread_within(3.0))
         .patience(3),
         Row::new("fight-barging", "the same, newcomers may overtake", barging)
-            .bar(Bar::against("parking_lot", 1.5))
+            .bar(Bar::against("parking_lot", 1.0))
             .patience(3),
     ]
 }

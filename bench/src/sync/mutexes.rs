@@ -6,7 +6,7 @@ use crate::workload::one_thread::{ready, repeat};
 pub(super) fn rows() -> Vec<Row> {
     vec![
         Row::new("mutex-blocking", "lock and unlock, one thread, blocking", blocking)
-            .bar(Bar::against("saa", 1.3)),
+            .bar(Bar::against("std", 1.05)),
         Row::new("mutex-async", "lock and unlock, polled with a no-op waker", polled)
             .bar(Bar::against("saa", 1.0)),
     ]

@@ -12,7 +12,7 @@ pub(super) fn rows() -> Vec<Row> {
             "2 threads ping-pong over two semaphores, pinned to two cores, one way",
             || with_java(Placement::Apart),
         )
-        .bar(Bar::against("saa", 0.8)),
+        .bar(Bar::against("saa", 0.3)),
         Row::new("ping-pong-free", "the same, not pinned", || with_java(Placement::Free)),
         Row::new(
             "ping-pong-together",
@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
             "2 tasks ping-pong over two semaphores, tokio with 2 workers, one way",
             between_tasks,
         )
-        .bar(Bar::against("futures-intrusive", 1.15)),
+        .bar(Bar::against("futures-intrusive", 1.1)),
     ]
 }
 

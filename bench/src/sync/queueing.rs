@@ -6,13 +6,13 @@ use crate::workload::one_thread::queue_and_drop;
 pub(super) fn rows() -> Vec<Row> {
     vec![
         Row::new("queue-behind-0", "queue a request behind nobody and drop it", || contestants(0))
-            .bar(Bar::against("futures-intrusive", 1.2)),
+            .bar(Bar::against("futures-intrusive", 1.05)),
         Row::new(
             "queue-behind-100000",
             "queue a request behind 100 000 others and drop it",
             || contestants(100_000),
         )
-        .bar(Bar::against("futures-intrusive", 1.2)),
+        .bar(Bar::against("futures-intrusive", 1.05)),
     ]
 }
 

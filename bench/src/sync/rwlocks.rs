@@ -28,14 +28,14 @@ pub(super) fn rows() -> Vec<Row> {
             "95% reads, 2 threads, pinned; saa and async-lock are unfair",
             between_threads,
         )
-        .bar(Bar::best_of(FAIR, 0.5))
+        .bar(Bar::against("saa", 1.5))
         .patience(3),
         Row::new(
             "rwlock-95-tasks",
             "95% reads, 64 tasks on tokio; saa and async-lock are unfair",
             between_tasks,
         )
-        .bar(Bar::best_of(FAIR, 0.5)),
+        .bar(Bar::best_of(FAIR, 0.8)),
     ]
 }
 

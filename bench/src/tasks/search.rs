@@ -55,6 +55,11 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn rows_of(Case { names, task, async_fn, task_in_csharp, async_in_csharp }: Case) -> [Row; 2] {
+    // Among few names the search is over sooner than a thread is woken: beside a peer, not beside a study.
+    let bar = match names {
+        1_000 => Bar::against("tokio", 1.0),
+        _ => Bar::limit(task_in_csharp),
+    };
     [
         Row::new(
             task,
@@ -70,7 +75,7 @@ fn rows_of(Case { names, task, async_fn, task_in_csharp, async_in_csharp }: Case
             },
         )
         .unit("ratio")
-        .bar(Bar::limit(task_in_csharp)),
+        .bar(bar),
         Row::new(
             async_fn,
             "the same as an async function that never waits, awaited in a task, to the plain call",

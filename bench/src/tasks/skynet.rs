@@ -20,7 +20,7 @@ pub(super) fn rows(plan: &Plan) -> Vec<Row> {
     vec![
         Row::new("skynet", "1 000 000 leaves, each a task, ten children per task", every_leaf)
             .unit("ms")
-            .bar(Bar::against("rayon-scope", 1.3))
+            .bar(Bar::against("rayon-scope", 1.5))
             .at_most_rounds(plan.few_rounds()),
         Row::new("skynet-split", "the same sum; a task is only what another thread takes", split)
             .unit("ms")
