@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use super::assembly::{Assembly, Part, join};
 use super::context::{Context, Halted};
 use super::drive::{Consumer, drive};
+use super::parallel_vec::{ParallelVec, Part, join};
 use super::pipeline::Source;
 
 /// All items, in order. That is free: joining what several threads have is no cheaper in any other
@@ -18,11 +18,11 @@ pub(crate) fn gather<S: Source>(context: &Context, source: S) -> Result<Vec<S::I
         let pieces = drive(context, &source, &InPieces)?;
         return in_order(context, pieces.into_iter().flatten().collect());
     };
-    let assembly = Assembly::new(len);
-    let parts = drive(context, &source, &InPlace { assembly: &assembly })?;
+    let vector = ParallelVec::new(len);
+    let parts = drive(context, &source, &InPlace { vector: &vector })?;
     let filled = Part::leave(parts.into_iter().flatten());
     // SAFETY: these are its parts.
-    Ok(unsafe { assembly.complete(filled) })
+    Ok(unsafe { vector.complete(filled) })
 }
 
 /// Joins pieces, each with the position of its first item.
@@ -34,7 +34,7 @@ pub(crate) fn in_order<T: Send>(
     join(context, pieces.into_iter().map(|(_, items)| items).collect())
 }
 
-/// Nobody knows how many items there will be before each.
+/// Items of which it is not known how many there will be before each.
 struct InPieces;
 
 impl<T: Send> Consumer<T> for InPieces {
@@ -60,9 +60,9 @@ impl<T: Send> Consumer<T> for InPieces {
     }
 }
 
-/// An item's position is its place.
+/// Items whose position is their slot in the vector.
 struct InPlace<'a, T> {
-    assembly: &'a Assembly<T>,
+    vector: &'a ParallelVec<T>,
 }
 
 impl<'a, T: Send> Consumer<T> for InPlace<'a, T> {
@@ -79,7 +79,7 @@ impl<'a, T: Send> Consumer<T> for InPlace<'a, T> {
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
         // SAFETY: no two chunks cover the same position.
-        let mut part = unsafe { self.assembly.part(start..end) };
+        let mut part = unsafe { self.vector.part(start..end) };
         items.for_each(|item| part.push(item));
         parts.push(part);
         ControlFlow::Continue(())

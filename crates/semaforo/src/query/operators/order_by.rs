@@ -4,26 +4,27 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::mem::needs_drop;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::gather::gather;
-use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sort::{sort, sort_by_keys};
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// The items sorted by a key. Those with equal keys stay in their order, or are sorted by another
-    /// one: [`then_by`](Self::then_by). From here on the query is ordered.
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// The items sorted by a key. Those with equal keys stay in their order, or are sorted by
+    /// another one: [`then_by`](Self::then_by). From here on the query is ordered.
     ///
-    /// A key should be cheap: it may be made for every comparison. (If the items are references, or the
-    /// keys own memory, it is made once.)
+    /// A key should be cheap: it may be made for every comparison. (If the items are references, or
+    /// the keys own memory, it is made once.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
     ///
     /// let words = ["pear", "fig", "apple", "kiwi", "date"];
-    /// let sorted = words.as_parallel().cloned().order_by(|word| word.len()).then_by_descending(|word| *word);
+    /// let words = words.as_parallel().cloned();
+    /// let sorted = words.order_by(|word| word.len()).then_by_descending(|word| *word);
     /// assert_eq!(sorted.to_vec(), ["fig", "pear", "kiwi", "date", "apple"]);
     /// ```
     #[doc(alias = "OrderBy")]
@@ -73,7 +74,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     }
 }
 
-impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
+impl<P: Pipeline, C: Compare<P::Item>, L: Cancellation> Query<OrderBy<P, C>, L> {
     /// Sorts the items that are equal so far by another key.
     ///
     /// ```
@@ -118,7 +119,8 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// use semaforo::query::prelude::*;
     ///
     /// let scores = [("b", 1.5), ("a", 2.5), ("a", 0.5_f64)].into_parallel();
-    /// let sorted = scores.order_by(|(name, _)| *name).then_with(|one, other| one.1.total_cmp(&other.1));
+    /// let by_name = scores.order_by(|(name, _)| *name);
+    /// let sorted = by_name.then_with(|one, other| one.1.total_cmp(&other.1));
     /// assert_eq!(sorted.to_vec(), [("a", 0.5), ("a", 2.5), ("b", 1.5)]);
     /// ```
     pub fn then_with<F>(self, compare: F) -> Query<OrderBy<P, Then<C, With<F>>>, L>
@@ -148,8 +150,8 @@ impl<P: Pipeline, C: Compare<P::Item>> Pipeline for OrderBy<P, C> {
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let items = gather(context, self.input.open(context)?)?;
         let compare = &self.compare;
-        // Sorting keys instead of items pays where an item is no larger than a reference, and mostly
-        // one: comparisons would go all over the memory. And where a key is an allocation.
+        // Sorting keys instead of items pays where an item is no larger than a reference, and
+        // mostly one: comparisons would go all over the memory. And where a key is an allocation.
         let small = size_of::<P::Item>() <= size_of::<usize>();
         let sorted = if C::KEYS_ALONE && (small || needs_drop::<C::Key>()) {
             sort_by_keys(context, items, |item| compare.key(item), C::compare_keys)

@@ -7,7 +7,7 @@ use super::cursor::Cursor;
 use super::{AsParallel, IntoParallel};
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// The whole numbers from one to another.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,8 @@ pub struct Numbers<N> {
 
 /// Whole numbers of which ranges can be queried: those of up to 64 bits.
 ///
-/// A range of more than `usize::MAX` numbers, such as `0..=u64::MAX`, panics when it is to be queried.
+/// A range of more than `usize::MAX` numbers, such as `0..=u64::MAX`, panics when it is to be
+/// queried.
 pub trait WholeNumber: Copy + Debug + PartialOrd + Send + Sync {
     #[doc(hidden)]
     fn distance(self, to: Self) -> i128;

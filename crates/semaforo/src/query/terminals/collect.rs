@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::drive::{Consumer, drive};
 use crate::query::gather::{gather, in_order};
-use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// All items. They are in order, also if the query is [unordered](Self::as_unordered): the order of
-    /// chunks costs nothing here. (LINQ's `ToArray` and `ToList`.)
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// All items. They are in order, also if the query is [unordered](Self::as_unordered): the
+    /// order of chunks costs nothing here. (LINQ's `ToArray` and `ToList`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -38,8 +38,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self.execute(|context, source| Ok(gather(context, source)?.into_iter().collect()))
     }
 
-    /// A map with a key and a value for every item. Keys and values are made in parallel, the map by
-    /// the calling thread. If items have the same key, the last one counts. (LINQ's `ToDictionary`.)
+    /// A map with a key and a value for every item. Keys and values are made in parallel, the map
+    /// by the calling thread. If items have the same key, the last one counts. (LINQ's
+    /// `ToDictionary`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use super::fold::fold;
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// The smallest item; the first of several.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! A vector that several threads fill.
 //!
-//! The safe way, to fill one vector for each and then to join them, needs the memory twice; that costs
-//! more than everything else when items are cheap.
+//! The safe way, to fill one vector for each and then to join them, needs the memory twice; that
+//! costs more than everything else when items are cheap.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use super::jobs::{jobs, jobs_to_the_end};
 
 /// Memory for so many items, to be filled in parts.
 #[derive(Debug)]
-pub(crate) struct Assembly<T> {
+pub(crate) struct ParallelVec<T> {
     /// Empty, with enough capacity.
     memory: Vec<T>,
     start: NonNull<T>,
@@ -21,23 +21,24 @@ pub(crate) struct Assembly<T> {
 }
 
 // SAFETY: the pointer leads to the vector's own memory.
-unsafe impl<T: Send> Send for Assembly<T> {}
-// SAFETY: all that a shared assembly gives away is room to put items into, each place once.
-unsafe impl<T: Send> Sync for Assembly<T> {}
+unsafe impl<T: Send> Send for ParallelVec<T> {}
+// SAFETY: all that a shared one gives away is slots to put items into, each slot once.
+unsafe impl<T: Send> Sync for ParallelVec<T> {}
 
-/// A part of an [`Assembly`]. What is in it is dropped with it, unless the assembly is completed.
+/// A part of a [`ParallelVec`]. What is in it is dropped with it, unless it is [left](Self::leave)
+/// to the vector.
 #[derive(Debug)]
 pub(crate) struct Part<'a, T> {
     /// The first of them are initialized, and belong to the part.
-    places: &'a mut [MaybeUninit<T>],
+    slots: &'a mut [MaybeUninit<T>],
     filled: usize,
 }
 
-/// What parts leave behind: how many items they were, all told.
+/// How many items parts have left to their vectors, all told.
 #[derive(Debug)]
 pub(crate) struct Filled(usize);
 
-impl<T> Assembly<T> {
+impl<T> ParallelVec<T> {
     pub(crate) fn new(len: usize) -> Self {
         let mut memory = Vec::with_capacity(len);
         // SAFETY: a vector's pointer is never null.
@@ -45,60 +46,60 @@ impl<T> Assembly<T> {
         Self { memory, start, len }
     }
 
-    /// The places of a range.
+    /// The slots of a range.
     ///
     /// # Safety
-    /// No place may be asked for twice.
+    /// No slot may be asked for twice.
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> Part<'_, T> {
         assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: the range is within the vector's capacity, and nobody else has it.
-        let places = unsafe {
+        // SAFETY: the range is within the vector's capacity, and no other part has it.
+        let slots = unsafe {
             std::slice::from_raw_parts_mut(self.start.add(range.start).as_ptr().cast(), range.len())
         };
-        Part { places, filled: 0 }
+        Part { slots, filled: 0 }
     }
 
-    /// All places, cut into parts of these lengths.
+    /// All slots, cut into parts of these lengths.
     pub(crate) fn parts(&mut self, lengths: impl IntoIterator<Item = usize>) -> Vec<Part<'_, T>> {
         let mut rest = &mut self.memory.spare_capacity_mut()[..self.len];
         let mut parts = Vec::new();
         for length in lengths {
-            let places;
-            (places, rest) = rest.split_at_mut(length);
-            parts.push(Part { places, filled: 0 });
+            let slots;
+            (slots, rest) = rest.split_at_mut(length);
+            parts.push(Part { slots, filled: 0 });
         }
         parts
     }
 
-    /// The vector.
+    /// The vector, as an ordinary one.
     ///
     /// # Safety
-    /// These are what the assembly's own parts have left behind.
+    /// These are what the vector's own parts have left to it.
     ///
     /// # Panics
-    /// If a place was not filled.
+    /// If a slot was not filled.
     pub(crate) unsafe fn complete(mut self, Filled(count): Filled) -> Vec<T> {
         assert_eq!(count, self.len, "a source has yielded another number of items than it said");
-        // SAFETY: every place belonged to no more than one part; as many as there are places were
-        // filled; so all of them are initialized, and belong to nobody else.
+        // SAFETY: every slot belonged to no more than one part; as many as there are slots were
+        // filled; so all of them are initialized, and no part has one.
         unsafe { self.memory.set_len(self.len) };
         self.memory
     }
 
-    /// The vectors of several assemblies.
+    /// Completes several of them.
     ///
     /// # Safety
-    /// These are what the parts of all of them have left behind.
+    /// These are what the parts of all of them have left to them.
     ///
     /// # Panics
-    /// If a place was not filled.
+    /// If a slot was not filled.
     pub(crate) unsafe fn complete_all(all: Vec<Self>, Filled(count): Filled) -> Vec<Vec<T>> {
-        let places: usize = all.iter().map(|assembly| assembly.len).sum();
-        assert_eq!(count, places, "some places have no items");
-        // SAFETY: as many places as there are were filled, none of them twice; so each was.
-        let each = |assembly: Self| unsafe {
-            let len = assembly.len;
-            assembly.complete(Filled(len))
+        let slots: usize = all.iter().map(|vector| vector.len).sum();
+        assert_eq!(count, slots, "some slots have no items");
+        // SAFETY: as many slots as there are were filled, none of them twice; so each was.
+        let each = |vector: Self| unsafe {
+            let len = vector.len;
+            vector.complete(Filled(len))
         };
         all.into_iter().map(each).collect()
     }
@@ -109,11 +110,11 @@ impl<T> Part<'_, T> {
     /// If it is full.
     #[inline]
     pub(crate) fn push(&mut self, item: T) {
-        self.places[self.filled].write(item);
+        self.slots[self.filled].write(item);
         self.filled += 1;
     }
 
-    /// Leaves the items to the assembly.
+    /// Leaves the items of all these parts to their vectors.
     pub(crate) fn leave(parts: impl IntoIterator<Item = Self>) -> Filled {
         let mut count = 0;
         for mut part in parts {
@@ -125,7 +126,7 @@ impl<T> Part<'_, T> {
 
 impl<T> Drop for Part<'_, T> {
     fn drop(&mut self) {
-        let filled = &mut self.places[..self.filled];
+        let filled = &mut self.slots[..self.filled];
         let filled = std::ptr::from_mut(filled) as *mut [T];
         // SAFETY: these were initialized, belong to the part, and are never used again.
         unsafe { filled.drop_in_place() };
@@ -141,14 +142,14 @@ pub(crate) fn join<T: Send>(context: &Context, mut pieces: Vec<Vec<T>>) -> Resul
         return Ok(pieces.remove(0));
     }
     let total = pieces.iter().map(Vec::len).sum();
-    if context.crew.threads() == 1 || total * size_of::<T>() < WORTHWHILE_BYTES {
+    if context.extra_workers.threads() == 1 || total * size_of::<T>() < WORTHWHILE_BYTES {
         let mut all = Vec::with_capacity(total);
         pieces.into_iter().for_each(|mut piece| all.append(&mut piece));
         return Ok(all);
     }
-    let mut assembly = Assembly::new(total);
+    let mut vector = ParallelVec::new(total);
     let lengths: Vec<_> = pieces.iter().map(Vec::len).collect();
-    let parts = assembly.parts(lengths);
+    let parts = vector.parts(lengths);
     let pairs = pieces.into_iter().zip(parts).collect();
     let parts = jobs(context, pairs, true, |(piece, mut part): (Vec<T>, Part<'_, T>)| {
         piece.into_iter().for_each(|item| part.push(item));
@@ -156,7 +157,7 @@ pub(crate) fn join<T: Send>(context: &Context, mut pieces: Vec<Vec<T>>) -> Resul
     })?;
     let filled = Part::leave(parts);
     // SAFETY: these are its parts.
-    Ok(unsafe { assembly.complete(filled) })
+    Ok(unsafe { vector.complete(filled) })
 }
 
 /// Puts items into another order: each number is that of the item that belongs there.
@@ -169,13 +170,13 @@ pub(crate) unsafe fn rearrange<T: Send>(
     order: &[u32],
 ) -> Vec<T> {
     assert_eq!(items.len(), order.len());
-    let old = Old { start: items.as_mut_ptr(), len: items.len(), items: PhantomData };
-    // SAFETY: from here on the items belong to nobody, until they are in their places. Nothing below
-    // can panic, except for want of memory; then they are leaked.
+    let old = MovedFrom { start: items.as_mut_ptr(), len: items.len(), items: PhantomData };
+    // SAFETY: from here on no vector owns the items, until they are in their new slots. Nothing
+    // below can panic, except for want of memory; then they are leaked.
     unsafe { items.set_len(0) };
-    let mut assembly = Assembly::new(old.len);
-    let size = old.len.div_ceil(2 * context.crew.threads()).max(1);
-    let parts = assembly.parts(order.chunks(size).map(<[_]>::len));
+    let mut vector = ParallelVec::new(old.len);
+    let size = old.len.div_ceil(2 * context.extra_workers.threads()).max(1);
+    let parts = vector.parts(order.chunks(size).map(<[_]>::len));
     let pairs = order.chunks(size).zip(parts).collect();
     let large = old.len * size_of::<T>() >= WORTHWHILE_BYTES;
     let parts = jobs_to_the_end(context, pairs, large, |(numbers, mut part)| {
@@ -187,20 +188,20 @@ pub(crate) unsafe fn rearrange<T: Send>(
     });
     let filled = Part::leave(parts);
     // SAFETY: these are its parts.
-    unsafe { assembly.complete(filled) }
+    unsafe { vector.complete(filled) }
 }
 
-/// Items that nobody owns.
-struct Old<T> {
+/// Items that are moved out of a vector that no longer owns them.
+struct MovedFrom<T> {
     start: *mut T,
     len: usize,
     items: PhantomData<T>,
 }
 
 // SAFETY: items are moved from it, by one thread each, and never shared.
-unsafe impl<T: Send> Sync for Old<T> {}
+unsafe impl<T: Send> Sync for MovedFrom<T> {}
 
-impl<T> Old<T> {
+impl<T> MovedFrom<T> {
     /// # Safety
     /// It is there, and is read only once.
     #[inline]
