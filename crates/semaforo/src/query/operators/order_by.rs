@@ -163,22 +163,21 @@ impl<P: Pipeline, C: Compare<P::Item>> Pipeline for OrderBy<P, C> {
 }
 
 /// What an order goes by.
-pub trait Compare<T>: Send + Sync {
-    /// What of an item decides.
-    #[doc(hidden)]
-    type Key: Send;
-    /// Whether nothing else does.
-    #[doc(hidden)]
-    const KEYS_ALONE: bool;
-
-    #[doc(hidden)]
-    fn key(&self, item: &T) -> Self::Key;
-
-    #[doc(hidden)]
-    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering;
-
+pub trait Compare<T>: SortKey<T> {
     /// Which of two comes first.
     fn compare(&self, one: &T, other: &T) -> Ordering;
+}
+
+/// What of an item decides on its place in an order. Not named outside of the library, so that it
+/// alone implements it.
+pub trait SortKey<T>: Send + Sync {
+    type Key: Send;
+
+    /// Whether nothing but the key decides.
+    const KEYS_ALONE: bool;
+
+    fn key(&self, item: &T) -> Self::Key;
+    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering;
 }
 
 /// The order of keys.
@@ -198,6 +197,13 @@ pub struct Descending<C>(C);
 pub struct Then<C, D>(C, D);
 
 impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        (self.0)(one).cmp(&(self.0)(other))
+    }
+}
+
+impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> SortKey<T> for ByKey<F> {
     type Key = K;
     const KEYS_ALONE: bool = true;
 
@@ -210,14 +216,16 @@ impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
     fn compare_keys(one: &K, other: &K) -> Ordering {
         one.cmp(other)
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        (self.0)(one).cmp(&(self.0)(other))
-    }
 }
 
 impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        (self.0)(one, other)
+    }
+}
+
+impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> SortKey<T> for With<F> {
     type Key = ();
     const KEYS_ALONE: bool = false;
 
@@ -226,14 +234,16 @@ impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
     fn compare_keys((): &(), (): &()) -> Ordering {
         Ordering::Equal
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        (self.0)(one, other)
-    }
 }
 
 impl<T, C: Compare<T>> Compare<T> for Descending<C> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        self.0.compare(other, one)
+    }
+}
+
+impl<T, C: SortKey<T>> SortKey<T> for Descending<C> {
     type Key = C::Key;
     const KEYS_ALONE: bool = C::KEYS_ALONE;
 
@@ -246,14 +256,16 @@ impl<T, C: Compare<T>> Compare<T> for Descending<C> {
     fn compare_keys(one: &C::Key, other: &C::Key) -> Ordering {
         C::compare_keys(other, one)
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        self.0.compare(other, one)
-    }
 }
 
 impl<T, C: Compare<T>, D: Compare<T>> Compare<T> for Then<C, D> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        self.0.compare(one, other).then_with(|| self.1.compare(one, other))
+    }
+}
+
+impl<T, C: SortKey<T>, D: SortKey<T>> SortKey<T> for Then<C, D> {
     type Key = (C::Key, D::Key);
     const KEYS_ALONE: bool = C::KEYS_ALONE && D::KEYS_ALONE;
 
@@ -265,11 +277,6 @@ impl<T, C: Compare<T>, D: Compare<T>> Compare<T> for Then<C, D> {
     #[inline]
     fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering {
         C::compare_keys(&one.0, &other.0).then_with(|| D::compare_keys(&one.1, &other.1))
-    }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        self.0.compare(one, other).then_with(|| self.1.compare(one, other))
     }
 }
 
