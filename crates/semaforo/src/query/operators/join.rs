@@ -172,7 +172,7 @@ where
 const BATCH: usize = 16;
 
 /// A table of so many items is mostly not in the processor's own cache.
-const OUT_OF_CACHE: usize = 20_000;
+const OUT_OF_CACHE: usize = 30_000;
 
 /// A chunk of a [`JoinSource`].
 pub struct JoinChunk<'a, C: Iterator, K, T, F, H> {
