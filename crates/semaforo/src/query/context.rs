@@ -1,12 +1,13 @@
-//! What all threads that work on one query share: who they are, and whether they should go on.
+//! What all threads that work on one query share: which threads they are, and whether they should
+//! go on.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::crew::Crew;
-use super::limits::{Cancelled, Limits};
+use super::cancellation::{Cancellation, Cancelled};
+use super::extra_workers::ExtraWorkers;
 use super::panics::Panics;
 use crate::wait::cancel::CancelToken;
 use crate::wait::wake::discard;
@@ -14,10 +15,10 @@ use crate::wait::wake::discard;
 /// One run of a query.
 #[derive(Debug)]
 pub struct Context {
-    pub(crate) crew: Crew,
+    pub(crate) extra_workers: ExtraWorkers,
     token: Option<CancelToken>,
-    /// No chunk is claimed any more: something panicked, the token has fired, or nobody wants the
-    /// rest.
+    /// No chunk is claimed any more: something panicked, the token has fired, or the rest
+    /// is not wanted.
     halted: AtomicBool,
     cancelled: AtomicBool,
     panics: Mutex<Vec<Box<dyn Any + Send>>>,
@@ -28,9 +29,9 @@ pub struct Context {
 pub struct Halted;
 
 impl Context {
-    pub(crate) fn new(crew: Crew, token: Option<CancelToken>) -> Self {
+    pub(crate) fn new(extra_workers: ExtraWorkers, token: Option<CancelToken>) -> Self {
         Self {
-            crew,
+            extra_workers,
             token,
             halted: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -51,12 +52,12 @@ impl Context {
         fired
     }
 
-    /// Nobody claims another chunk.
+    /// No thread claims another chunk.
     pub(crate) fn halt(&self) {
         self.halted.store(true, Ordering::Relaxed);
     }
 
-    /// Runs what may be anybody's code. A panic ends the run, and is kept.
+    /// Runs code that may be the user's. A panic ends the run, and is kept.
     pub(crate) fn guard<R>(&self, code: impl FnOnce() -> R) -> Result<R, Halted> {
         // What the code leaves half-done is dropped with the rest of the run.
         catch_unwind(AssertUnwindSafe(code)).map_err(|payload| {
@@ -80,7 +81,7 @@ impl Context {
     ///
     /// # Panics
     /// If any part of it did.
-    pub(crate) fn finish<L: Limits, R>(&self, outcome: Result<R, Halted>) -> L::Output<R> {
+    pub(crate) fn finish<L: Cancellation, R>(&self, outcome: Result<R, Halted>) -> L::Output<R> {
         let panics =
             std::mem::take(&mut *self.panics.lock().unwrap_or_else(PoisonError::into_inner));
         if !panics.is_empty() {

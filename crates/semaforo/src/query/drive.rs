@@ -6,25 +6,27 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::context::{Context, Halted};
-use super::crew::{Crew, Seat, Turn, Work};
+use super::extra_workers::{ExtraWorkers, Role, Turn, Work};
 use super::pipeline::{Source, Want};
 use crate::tasks::ticks::{about, ticks};
 
-/// How long a chunk should take. Claiming one costs about a tenth of a microsecond, and whoever wants
-/// the others to stop waits for about as long.
+/// How long a chunk should take. Claiming one costs about a tenth of a microsecond, and a thread
+/// that wants the others to stop waits for about as long as a chunk takes.
 const CHUNK: Duration = Duration::from_micros(75);
 
-/// How long a query runs on the calling thread before it asks for help: about what it costs to wake
-/// another thread and to wait for it.
-const PATIENCE: Duration = Duration::from_micros(30);
+/// How long a query runs on the calling thread before it starts extra workers: about what it costs
+/// to wake another thread and to wait for it.
+const ALONE: Duration = Duration::from_micros(30);
 
 /// While that lasts, chunks are smaller.
 const CHUNK_ALONE: Duration = Duration::from_micros(15);
 
-/// A chunk is no more than so many times as large as the one before: the first elements may be cheap.
+/// A chunk is no more than so many times as large as the one before: the first elements may be
+/// cheap.
 const GROWTH: usize = 16;
 
-/// Chunks that a thread should be able to claim until the end, so that nobody waits for the last.
+/// Chunks that a thread should be able to claim until the end, so that no thread waits long for the
+/// last.
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// What a terminal, or an operator that needs all of its input, does with chunks.
@@ -38,7 +40,7 @@ pub(crate) trait Consumer<T>: Sync {
     fn start(&self) -> Self::State;
 
     /// Consumes one chunk. Breaks if no more chunks are needed: those that are claimed already will
-    /// still be consumed, by others.
+    /// still be consumed, by the threads that have them.
     fn consume(
         &self,
         state: &mut Self::State,
@@ -59,11 +61,11 @@ pub(crate) fn drive<S: Source, C: Consumer<S::Item>>(
         consumer,
         size: AtomicUsize::new(1),
         over: AtomicBool::new(false),
-        idle: Mutex::new(Vec::new()),
+        states: Mutex::new(Vec::new()),
     };
-    context.crew.run(&drive);
+    context.extra_workers.run(&drive);
     context.check()?;
-    Ok(drive.idle.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(drive.states.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 struct Drive<'a, S, C: Consumer<S::Item>>
@@ -73,38 +75,47 @@ where
     context: &'a Context,
     source: &'a S,
     consumer: &'a C,
-    /// The size of chunk that somebody has found right, for those who begin.
+    /// The size of chunk that the last thread has found right, for threads that begin.
     size: AtomicUsize,
     /// No more chunks are needed.
     over: AtomicBool,
-    /// What is kept by those who are not at work: between their turns, and in the end.
-    idle: Mutex<Vec<C::State>>,
+    /// The states of threads that are not at work: between their turns, and in the end.
+    states: Mutex<Vec<C::State>>,
 }
 
 impl<S: Source, C: Consumer<S::Item>> Work for Drive<'_, S, C> {
-    fn turn(&self, seat: Seat, crew: &Crew) -> Turn {
+    fn turn(&self, role: Role, extra_workers: &ExtraWorkers) -> Turn {
         if self.over.load(Ordering::Relaxed) || self.context.is_halted() {
             return Turn::Done;
         }
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.states.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Ok(mut state) = self.context.guard(|| kept.unwrap_or_else(|| self.consumer.start()))
         else {
             return Turn::Done;
         };
-        let turn = self.claim_and_consume(&mut state, seat, crew);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        let turn = self.claim_and_consume(&mut state, role, extra_workers);
+        self.states.lock().unwrap_or_else(PoisonError::into_inner).push(state);
         turn
     }
 
-    fn room(&self) -> usize {
+    fn useful_workers(&self) -> usize {
         self.source.remaining().unwrap_or(usize::MAX)
     }
 }
 
 impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
-    fn claim_and_consume(&self, state: &mut C::State, seat: Seat, crew: &Crew) -> Turn {
-        let share = if crew.threads() == 1 { 0 } else { crew.threads() * CHUNKS_PER_THREAD };
-        let length = if seat == Seat::Alone { CHUNK_ALONE } else { C::CHUNK };
+    fn claim_and_consume(
+        &self,
+        state: &mut C::State,
+        role: Role,
+        extra_workers: &ExtraWorkers,
+    ) -> Turn {
+        let share = if extra_workers.threads() == 1 {
+            0
+        } else {
+            extra_workers.threads() * CHUNKS_PER_THREAD
+        };
+        let length = if role == Role::CallerAlone { CHUNK_ALONE } else { C::CHUNK };
         let mut pace = Pace::new(self.size.load(Ordering::Relaxed), length);
         let begun = pace.at;
         loop {
@@ -122,15 +133,15 @@ impl<S: Source, C: Consumer<S::Item>> Drive<'_, S, C> {
                 return Turn::Done;
             }
             if self.source.remaining() == Some(0) {
-                // Nobody needs to know how long that took.
+                // There is no next chunk whose size would follow from how long this one took.
                 return Turn::Done;
             }
             pace.note(positions);
             self.size.store(pace.size, Ordering::Relaxed);
-            let leaves = match seat {
-                Seat::Alone => pace.at.saturating_sub(begun) > about(PATIENCE),
-                Seat::Caller => false,
-                Seat::Helper => crew.gives_way(),
+            let leaves = match role {
+                Role::CallerAlone => pace.at.saturating_sub(begun) > about(ALONE),
+                Role::Caller => false,
+                Role::Extra => extra_workers.should_leave(),
             };
             if leaves {
                 return Turn::Yield;

@@ -3,9 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::context::{Context, Halted};
-use super::crew::{Crew, Seat, Turn, Work};
+use super::extra_workers::{ExtraWorkers, Role, Turn, Work};
 
-/// Does all jobs, in parallel from the beginning if `large`, and yields what comes of them, in order.
+/// Does all jobs, in parallel from the beginning if `large`, and yields what comes of them, in
+/// order.
 pub(crate) fn jobs<J: Send, R: Send>(
     context: &Context,
     jobs: Vec<J>,
@@ -35,14 +36,14 @@ fn run<J: Send, R: Send>(
     work: impl Fn(J) -> R + Sync,
 ) -> Vec<R> {
     let left = Mutex::new(jobs.into_iter().enumerate());
-    let list = List { context, left, done: Mutex::new(Vec::new()), large, stoppable, work };
-    context.crew.run(&list);
+    let list = JobList { context, left, done: Mutex::new(Vec::new()), large, stoppable, work };
+    context.extra_workers.run(&list);
     let mut done = list.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-struct List<'a, I, R, W> {
+struct JobList<'a, I, R, W> {
     context: &'a Context,
     left: Mutex<I>,
     done: Mutex<Vec<(usize, R)>>,
@@ -51,14 +52,14 @@ struct List<'a, I, R, W> {
     work: W,
 }
 
-impl<J, I, R, W> Work for List<'_, I, R, W>
+impl<J, I, R, W> Work for JobList<'_, I, R, W>
 where
     I: ExactSizeIterator<Item = (usize, J)> + Send,
     R: Send,
     W: Fn(J) -> R + Sync,
 {
-    fn turn(&self, seat: Seat, crew: &Crew) -> Turn {
-        if self.large && seat == Seat::Alone {
+    fn turn(&self, role: Role, extra_workers: &ExtraWorkers) -> Turn {
+        if self.large && role == Role::CallerAlone {
             return Turn::Yield;
         }
         while !(self.stoppable && self.context.is_halted()) {
@@ -66,15 +67,15 @@ where
             let Some((number, job)) = next else { break };
             let Ok(result) = self.context.guard(|| (self.work)(job)) else { break };
             self.done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-            if seat == Seat::Helper && crew.gives_way() {
+            if role == Role::Extra && extra_workers.should_leave() {
                 return Turn::Yield;
             }
         }
         Turn::Done
     }
 
-    /// The caller does one of them.
-    fn room(&self) -> usize {
+    /// The calling thread does one of the jobs.
+    fn useful_workers(&self) -> usize {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).len().saturating_sub(1)
     }
 }

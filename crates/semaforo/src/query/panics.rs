@@ -7,9 +7,9 @@ use crate::wait::wake::discard;
 
 /// What a query panics with: everything that panicked in it.
 ///
-/// When one of the closures panics, no more chunks are begun. Those that are under way on other threads
-/// are finished, and may panic as well. Then the terminal panics, on the calling thread, with this as
-/// the payload.
+/// When one of the closures panics, no more chunks are begun. Those that are under way on other
+/// threads are finished, and may panic as well. Then the terminal panics, on the calling thread,
+/// with this as the payload.
 ///
 /// ```
 /// use semaforo::query::{Panics, prelude::*};
@@ -24,7 +24,8 @@ use crate::wait::wake::discard;
 /// assert_eq!(panics.to_string(), "a query panicked: the answer");
 /// ```
 pub struct Panics {
-    /// Never empty, until it is dropped. `Any + Send` is not `Sync`, and nothing here needs it to be.
+    /// Never empty, until it is dropped. `Any + Send` is not `Sync`, and nothing here needs it to
+    /// be.
     payloads: Vec<Box<dyn Any + Send>>,
 }
 

@@ -1,11 +1,11 @@
-//! The two lives of a query: described, and opened.
+//! What a query is made of: its description, and the source of chunks that this is opened as.
 //!
 //! A [`Pipeline`] is a description: a source, and operators around it, that do nothing. When a
-//! terminal runs it is opened. Operators that need all of their input before they can yield anything
-//! (sorting, grouping) do their work then, in parallel; what is left is a [`Source`] of chunks, which
-//! any number of threads claim from until there are no more. The operators in between (map, filter)
-//! are the standard library's own adapters around the items of one chunk, so that an element costs
-//! what it costs in a loop.
+//! terminal runs it is opened. Operators that need all of their input before they can yield
+//! anything (sorting, grouping) do their work then, in parallel; what is left is a [`Source`] of
+//! chunks, which any number of threads claim from until there are no more. The operators in between
+//! (map, filter) are the standard library's own adapters around the items of one chunk, so that an
+//! element costs what it costs in a loop.
 
 use std::ops::Range;
 
@@ -108,7 +108,7 @@ impl Want {
         fair.max(1).min(remaining)
     }
 
-    /// How many to take if nobody knows how many are left.
+    /// How many to take if it is not known how many are left.
     pub(crate) fn of_unknown(self) -> usize {
         self.size.max(1)
     }

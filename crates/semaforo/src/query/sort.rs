@@ -1,23 +1,23 @@
 //! A merge sort, on several threads.
 //!
-//! Every thread sorts a part with the standard library's sort. Then parts are merged, two by two, and
-//! every merge is cut into pieces of equal size that can be merged apart. Items are moved, never
-//! shared, so that a comparison that panics costs none of them.
+//! Every thread sorts a part with the standard library's sort. Then parts are merged, two by two,
+//! and every merge is cut into pieces of equal size that can be merged apart. Items are moved,
+//! never shared, so that a comparison that panics costs none of them.
 
 use std::cmp::Ordering;
 
-use super::assembly::{Assembly, Part, rearrange};
 use super::context::{Context, Halted};
 use super::jobs::jobs;
+use super::parallel_vec::{ParallelVec, Part, rearrange};
 use super::pipeline::{Source, Want};
 use super::sources::vector::{OwnedChunk, OwnedSource};
 
-/// Below this, one thread is done before others have come.
+/// Below this, one thread is done before extra workers have begun.
 const WORTHWHILE: usize = 4096;
 
 /// Into how many parts so many items are cut.
 fn parts(context: &Context, len: usize) -> usize {
-    if len < WORTHWHILE { 1 } else { context.crew.threads().next_power_of_two() }
+    if len < WORTHWHILE { 1 } else { context.extra_workers.threads().next_power_of_two() }
 }
 
 /// Sorts by a comparison. Equal items stay in their order.
@@ -48,8 +48,8 @@ struct Keyed<K> {
 
 /// Sorts by keys, each of which is made once. Items with equal keys stay in their order.
 ///
-/// Not the items are sorted but the keys, with numbers: they are next to each other, wherever the items
-/// lead, and mostly smaller.
+/// Not the items are sorted but the keys, with numbers: they are next to each other, wherever the
+/// items lead, and mostly smaller.
 pub(crate) fn sort_by_keys<T: Send, K: Send>(
     context: &Context,
     mut items: Vec<T>,
@@ -73,7 +73,7 @@ pub(crate) fn sort_by_keys<T: Send, K: Send>(
         keyed
     })?;
     let order = merge_all(context, sorted, compare)?;
-    // Keys are dropped here: that may be anybody's code.
+    // Keys are dropped here, which may run their own code.
     let order =
         context.guard(|| order.into_iter().map(|keyed| keyed.number).collect::<Vec<_>>())?;
     // SAFETY: every item was given its number, and sorting neither loses nor doubles anything.
@@ -87,7 +87,7 @@ fn merge_all<T: Send>(
     compare: impl Fn(&T, &T) -> Ordering + Sync,
 ) -> Result<Vec<T>, Halted> {
     while sorted.len() > 1 {
-        let pieces = (2 * context.crew.threads()).div_ceil(sorted.len());
+        let pieces = (2 * context.extra_workers.threads()).div_ceil(sorted.len());
         let mut merged = Vec::with_capacity(sorted.len().div_ceil(2));
         let mut pairs = Vec::new();
         let mut parts = sorted.into_iter();
@@ -124,10 +124,10 @@ struct Pair<T> {
     second: OwnedSource<T>,
     /// How many items each piece has of the first and of the second.
     cuts: Vec<(usize, usize)>,
-    merged: Assembly<T>,
+    merged: ParallelVec<T>,
 }
 
-/// Two pieces that are merged, and the place for them.
+/// Two pieces that are merged, and the slots for them.
 struct Piece<'a, T> {
     first: Option<OwnedChunk<'a, T>>,
     second: Option<OwnedChunk<'a, T>>,
@@ -152,7 +152,7 @@ impl<T: Send> Pair<T> {
             cut
         });
         let cuts = cuts.collect();
-        let merged = Assembly::new(total);
+        let merged = ParallelVec::new(total);
         Self { first: OwnedSource::new(first), second: OwnedSource::new(second), cuts, merged }
     }
 
@@ -206,8 +206,8 @@ fn split_point<T>(
     while low < high {
         let of_first = low + (high - low) / 2;
         let of_second = count - of_first;
-        // Of equal items those of `first` come first. So if the next of `first` is not after the last
-        // that is taken of `second`, it has to be taken as well.
+        // Of equal items those of `first` come first. So if the next of `first` is not after the
+        // last that is taken of `second`, it has to be taken as well.
         if compare(&second[of_second - 1], &first[of_first]) == Ordering::Less {
             high = of_first;
         } else {
@@ -220,7 +220,7 @@ fn split_point<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::crew::Crew;
+    use crate::query::extra_workers::ExtraWorkers;
     use std::num::NonZero;
 
     #[test]
@@ -228,7 +228,8 @@ mod tests {
         for threads in [1, 2, 3, 5, 8] {
             for len in [0, 1, 2, WORTHWHILE - 1, WORTHWHILE, WORTHWHILE + 1, 20_011] {
                 for keys in [1, 3, 1000, u64::MAX] {
-                    let context = Context::new(Crew::new(NonZero::new(threads), None, None), None);
+                    let context =
+                        Context::new(ExtraWorkers::new(NonZero::new(threads), None, None), None);
                     let mut state = 7_u64;
                     let items: Vec<_> = (0..len)
                         .map(|number| {

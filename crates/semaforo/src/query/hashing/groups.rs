@@ -5,9 +5,9 @@ use std::hash::Hash;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
+use super::chunks::Chunks;
 use super::numbering::{Numbered, number, scatter};
-use super::partition::{Entry, Gathered, Partition, Shard, in_shards};
-use super::places::Chunks;
+use super::partition::{Accumulator, Entry, Partition, Shard, in_shards};
 use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
 use crate::query::jobs::jobs;
@@ -21,12 +21,12 @@ pub(crate) fn groups<S: Source, K: Hash + Eq + Send>(
     ordered: bool,
     key: impl Fn(&S::Item) -> K + Sync,
 ) -> Result<Vec<Group<K, S::Item>>, Halted> {
-    let sharding = Sharding::new(context.crew.threads());
-    let workers = match number(context, source, &sharding, key)? {
+    let sharding = Sharding::new(context.extra_workers.threads());
+    let partitions = match number(context, source, &sharding, key)? {
         Numbered::Few(threads) => return scatter(context, threads),
-        Numbered::Many(workers) => workers,
+        Numbered::Many(partitions) => partitions,
     };
-    let Partition { shards, chunks, len } = in_shards(&sharding, workers);
+    let Partition { shards, chunks, len } = in_shards(&sharding, partitions);
     let ranked = jobs(context, shards, len > LARGE || chunks.total() > LARGE, |shard| {
         let mut groups = Groups { table: HashTable::new(), groups: Vec::new() };
         groups.fill(shard);
@@ -50,9 +50,9 @@ pub(crate) struct Items<T> {
     runs: Vec<(usize, usize)>,
 }
 
-impl<T: Send> Gathered<(usize, T)> for Items<T> {
+impl<T: Send> Accumulator<(usize, T)> for Items<T> {
     /// What is gathered comes from the [numbering](super::numbering), which has had enough keys.
-    const KEYS: usize = 0;
+    const MAX_KEYS: usize = 0;
 
     fn new(position: usize, (number, item): (usize, T)) -> Self {
         Self {
@@ -83,14 +83,14 @@ struct Groups<K, T> {
 
 /// The parts that a group has been gathered in.
 enum Parts<T> {
-    /// The items in their order, and the place of the first.
+    /// The items in their order, and where the first of them was.
     One((usize, usize), Vec<T>),
     Many(Vec<Items<T>>),
 }
 
 impl<K: Eq, T: Send> Groups<K, T> {
     fn fill(&mut self, shard: Shard<K, (usize, T), Items<T>>) {
-        for Entry { hash, key, value } in shard.locals {
+        for Entry { hash, key, value } in shard.accumulated {
             match self.find_or_add(hash, key, || Parts::Many(Vec::new())) {
                 Parts::Many(parts) => parts.push(value),
                 Parts::One(..) => unreachable!("locals come first"),
@@ -99,7 +99,7 @@ impl<K: Eq, T: Send> Groups<K, T> {
         // Whether the last part of a group is one for the rest.
         let locals = self.groups.len();
         let mut has_rest = vec![false; locals];
-        shard.rest.for_each(|position, Entry { hash, key, value: (number, item) }| {
+        shard.entries.for_each(|position, Entry { hash, key, value: (number, item) }| {
             let index = self.find(hash, &key);
             match index.map(|index| (index, &mut self.groups[index].value)) {
                 None => {

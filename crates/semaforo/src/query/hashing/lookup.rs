@@ -6,7 +6,7 @@ use std::iter::FusedIterator;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::partition::{Apart, Entry, Partition, Shard, partition};
+use super::partition::{Entry, NoAccumulator, Partition, Shard, partition};
 use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
 use crate::query::jobs::jobs;
@@ -23,14 +23,14 @@ pub(crate) struct Lookup<K, T> {
 /// The items of a shard.
 #[derive(Debug)]
 struct Table<K, T> {
-    kinds: HashTable<Kind<K, T>>,
+    keys: HashTable<KeyEntry<K, T>>,
     /// Items that are not the first with their keys.
     more: Vec<Link<T>>,
 }
 
 /// A key, with the first item that has it next to it: mostly there is no other.
 #[derive(Debug)]
-struct Kind<K, T> {
+struct KeyEntry<K, T> {
     key: K,
     first: T,
     /// The second item, and the last one.
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Send, T: Send> Lookup<K, T> {
         source: &S,
         key: impl Fn(&T) -> K + Sync,
     ) -> Result<Self, Halted> {
-        let sharding = Sharding::new(context.crew.threads());
+        let sharding = Sharding::new(context.extra_workers.threads());
         let split = |_, item| (key(&item), item);
         let Partition { shards, len, .. } =
             partition(context, source, &sharding, split, |_, _| true)?;
@@ -76,43 +76,44 @@ impl<K: Hash + Eq, T> Lookup<K, T> {
     /// The items with this key, in their order.
     #[inline]
     pub(crate) fn matches(&self, hash: u64, key: &K) -> Matches<'_, T> {
-        let Table { kinds, more } = &self.shards[self.sharding.shard(hash)];
-        match kinds.find(hash, |kind| kind.key == *key) {
-            Some(kind) => Matches { first: Some(&kind.first), more, next: kind.second },
+        let Table { keys, more } = &self.shards[self.sharding.shard(hash)];
+        match keys.find(hash, |entry| entry.key == *key) {
+            Some(entry) => Matches { first: Some(&entry.first), more, next: entry.second },
             None => Matches { first: None, more: &[], next: NONE },
         }
     }
 }
 
 impl<K: Hash + Eq, T> Table<K, T> {
-    fn new(shard: Shard<K, T, Apart>, sharding: &Sharding) -> Self {
-        let mut kinds: HashTable<Kind<K, T>> = HashTable::with_capacity(shard.rest.len());
+    fn new(shard: Shard<K, T, NoAccumulator>, sharding: &Sharding) -> Self {
+        let mut keys: HashTable<KeyEntry<K, T>> = HashTable::with_capacity(shard.entries.len());
         let mut more = Vec::new();
-        shard.rest.for_each(|_, Entry { hash, key, value: item }| {
+        shard.entries.for_each(|_, Entry { hash, key, value: item }| {
             // There is room for all of them, so that none is hashed again.
-            let slot = kinds.entry(hash, |kind| kind.key == key, |kind| sharding.hash(&kind.key));
+            let slot =
+                keys.entry(hash, |entry| entry.key == key, |entry| sharding.hash(&entry.key));
             match slot {
                 Slot::Vacant(slot) => {
-                    slot.insert(Kind { key, first: item, second: NONE, last: NONE });
+                    slot.insert(KeyEntry { key, first: item, second: NONE, last: NONE });
                 }
                 Slot::Occupied(mut slot) => {
                     let link = small(more.len());
                     more.push(Link { item, next: NONE });
-                    let kind = slot.get_mut();
-                    let before = std::mem::replace(&mut kind.last, link);
+                    let entry = slot.get_mut();
+                    let before = std::mem::replace(&mut entry.last, link);
                     match more.get_mut(before as usize) {
                         Some(before) => before.next = link,
-                        None => kind.second = link,
+                        None => entry.second = link,
                     }
                 }
             }
         });
-        Self { kinds, more }
+        Self { keys, more }
     }
 }
 
-/// The items that have one key, in their order: what [`group_join`](crate::query::Query::group_join)
-/// gives to its function.
+/// The items that have one key, in their order: what
+/// [`group_join`](crate::query::Query::group_join) gives to its function.
 #[derive(Debug)]
 pub struct Matches<'a, T> {
     first: Option<&'a T>,

@@ -1,15 +1,16 @@
 //! Grouping, joining and telling apart by hash.
 //!
-//! Keys are hashed once, with the standard library's hasher, whose seed nobody can guess. Part of the hash
-//! chooses a shard, and the rest a place in the shard's table. In a first phase every thread sorts the
-//! entries that it gets into shards of its own; in a second one every shard is the work of one thread.
+//! Keys are hashed once, with the standard library's hasher, whose seed is secret. Part of the hash
+//! chooses a shard, and the rest a slot in the shard's table. In a first phase every thread sorts
+//! the entries that it gets into shards of its own; in a second one every shard is the work of one
+//! thread.
 
+pub(crate) mod chunks;
+pub(crate) mod distinct_set;
 pub(crate) mod groups;
 pub(crate) mod lookup;
 mod numbering;
 pub(crate) mod partition;
-pub(crate) mod places;
-pub(crate) mod sieve;
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
@@ -21,8 +22,8 @@ pub(crate) struct Sharding {
     mask: usize,
 }
 
-/// More of them balance better, and make smaller tables, which stay in the cache. But each of the first
-/// phase's threads writes to all of them.
+/// More of them balance better, and make smaller tables, which stay in the cache. But each of the
+/// first phase's threads writes to all of them.
 const SHARDS_PER_THREAD: usize = 32;
 const MOST_SHARDS: usize = 256;
 
@@ -43,7 +44,7 @@ impl Sharding {
         self.hasher.hash_one(key)
     }
 
-    /// A table takes the lowest bits for its places and the highest for its tags; these are between.
+    /// A table takes the lowest bits for its slots and the highest for its tags; these are between.
     pub(crate) fn shard(&self, hash: u64) -> usize {
         (hash >> 40) as usize & self.mask
     }

@@ -1,14 +1,14 @@
 //! Items with few keys: numbered, counted, and moved to where they belong.
 //!
-//! Three passes. Every thread gives numbers to the keys that it sees, and notes of each item which run of
-//! its chunk it is in, that is, which items there have the same key: one hash and one look-up per item, and
-//! all that is written is written in sequence. Then the threads' keys
-//! are merged, chunk by chunk in the order of the items: that is the order of the groups, and tells how
-//! large each of them is and where in it the items of each chunk belong. In the end every chunk's items
-//! are moved there, into vectors that never grow.
+//! Three passes. Every thread gives numbers to the keys that it sees, and notes of each item which
+//! run of its chunk it is in, that is, which items there have the same key: one hash and one
+//! look-up per item, and all that is written is written in sequence. Then the threads' keys are
+//! merged, chunk by chunk in the order of the items: that is the order of the groups, and tells how
+//! large each of them is and where in it the items of each chunk belong. In the end every chunk's
+//! items are moved there, into vectors that never grow.
 //!
-//! The merge is the work of one thread. If there are so many keys that it would take longer than the
-//! rest, a thread says so after its first chunks, and all of them go on with the
+//! The merge is the work of one thread. If there are so many keys that it would take longer than
+//! the rest, a thread says so after its first chunks, and all of them go on with the
 //! [partition](super::partition).
 
 use std::hash::Hash;
@@ -19,13 +19,13 @@ use std::time::Duration;
 use hashbrown::HashTable;
 
 use super::groups::Items;
-use super::partition::{Entry, Gathered, Partitioning, Worker};
+use super::partition::{Accumulator, Entry, Partitioning, ThreadPartition};
 use super::{LARGE, Sharding, small};
-use crate::query::assembly::{Assembly, Part};
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
 use crate::query::jobs::jobs;
 use crate::query::operators::Group;
+use crate::query::parallel_vec::{ParallelVec, Part};
 use crate::query::pipeline::Source;
 
 /// With fewer keys than this, a thread's table stays in the processor's own cache.
@@ -36,16 +36,16 @@ const ITEMS_PER_KEY: usize = 4;
 
 /// All items of a source, by number; or in shards, if there are too many keys.
 pub(crate) enum Numbered<K, T> {
-    Few(Vec<Numbers<K, T>>),
-    Many(Vec<Worker<K, (usize, T), Items<T>>>),
+    Few(Vec<ThreadNumbers<K, T>>),
+    Many(Vec<ThreadPartition<K, (usize, T), Items<T>>>),
 }
 
 /// What one thread has.
 #[derive(Debug)]
-pub(crate) struct Numbers<K, T> {
-    /// Numbers of keys.
+pub(crate) struct ThreadNumbers<K, T> {
+    /// ThreadNumbers of keys.
     table: HashTable<u32>,
-    keys: Vec<Numbering<K>>,
+    keys: Vec<NumberedKey<K>>,
     chunks: Vec<Chunk<T>>,
     /// How many items there are in the chunks.
     items: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Numbers<K, T> {
 
 /// A key that has a number.
 #[derive(Debug)]
-struct Numbering<K> {
+struct NumberedKey<K> {
     hash: u64,
     key: K,
     /// Its run in the present chunk, if there is one.
@@ -90,7 +90,7 @@ pub(crate) fn number<S: Source, K: Hash + Eq + Send>(
     key: impl Fn(&S::Item) -> K + Sync,
 ) -> Result<Numbered<K, S::Item>, Halted> {
     let split = |number, item| (key(&item), (number, item));
-    let consumer = Numberer {
+    let consumer = Numbering {
         sharding,
         key: &key,
         many: AtomicBool::new(false),
@@ -100,15 +100,15 @@ pub(crate) fn number<S: Source, K: Hash + Eq + Send>(
     if !consumer.many.into_inner() {
         return Ok(Numbered::Few(threads.into_iter().map(|(numbers, _)| numbers).collect()));
     }
-    // Those who were done before the others found that out.
-    let workers = jobs(context, threads, false, |(mut numbers, mut worker)| {
-        numbers.hand_over(&mut worker);
-        worker
+    // Some threads were done before the others found that out.
+    let partitions = jobs(context, threads, false, |(mut numbers, mut partition)| {
+        numbers.hand_over(&mut partition);
+        partition
     });
-    workers.map(Numbered::Many)
+    partitions.map(Numbered::Many)
 }
 
-struct Numberer<'a, F, P> {
+struct Numbering<'a, F, P> {
     sharding: &'a Sharding,
     key: &'a F,
     /// There are too many keys.
@@ -116,30 +116,30 @@ struct Numberer<'a, F, P> {
     partitioning: P,
 }
 
-impl<T, K, F, P> Consumer<T> for Numberer<'_, F, P>
+impl<T, K, F, P> Consumer<T> for Numbering<'_, F, P>
 where
     T: Send,
     K: Hash + Eq + Send,
     F: Fn(&T) -> K + Sync,
-    P: Consumer<T, State = Worker<K, (usize, T), Items<T>>>,
+    P: Consumer<T, State = ThreadPartition<K, (usize, T), Items<T>>>,
 {
-    type State = (Numbers<K, T>, P::State);
+    type State = (ThreadNumbers<K, T>, P::State);
 
     const CHUNK: Duration = P::CHUNK;
 
     fn start(&self) -> Self::State {
-        (Numbers::new(), self.partitioning.start())
+        (ThreadNumbers::new(), self.partitioning.start())
     }
 
     fn consume(
         &self,
-        (numbers, worker): &mut Self::State,
+        (numbers, partition): &mut Self::State,
         (position, end): (usize, usize),
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
         if self.many.load(Ordering::Relaxed) {
-            numbers.hand_over(worker);
-            return self.partitioning.consume(worker, (position, end), items);
+            numbers.hand_over(partition);
+            return self.partitioning.consume(partition, (position, end), items);
         }
         let mut chunk = Chunk::new(position, items.size_hint().0);
         items.for_each(|item| {
@@ -163,13 +163,13 @@ impl<T> Chunk<T> {
     }
 }
 
-impl<K: Eq, T: Send> Numbers<K, T> {
+impl<K: Eq, T: Send> ThreadNumbers<K, T> {
     fn new() -> Self {
         Self { table: HashTable::new(), keys: Vec::new(), chunks: Vec::new(), items: 0 }
     }
 
-    /// The run of a key in the present chunk, which becomes longer; the chunk's first item of a key begins
-    /// one.
+    /// The run of a key in the present chunk, which becomes longer; the chunk's first item of a key
+    /// begins one.
     #[inline]
     fn run_of(&mut self, hash: u64, key: K, runs: &mut Vec<Run>) -> u32 {
         let keys = &mut self.keys;
@@ -182,7 +182,7 @@ impl<K: Eq, T: Send> Numbers<K, T> {
             None => {
                 let number = small(keys.len());
                 self.table.insert_unique(hash, number, |number| keys[*number as usize].hash);
-                keys.push(Numbering { hash, key, run: NONE });
+                keys.push(NumberedKey { hash, key, run: NONE });
                 number
             }
         };
@@ -203,40 +203,40 @@ impl<K: Eq, T: Send> Numbers<K, T> {
         self.chunks.push(chunk);
     }
 
-    /// Leaves everything to a worker of the partition, as what it has put together itself.
-    fn hand_over(&mut self, worker: &mut Worker<K, (usize, T), Items<T>>) {
+    /// Leaves everything to this thread's part of the partition, as if that had accumulated it
+    /// itself.
+    fn hand_over(&mut self, partition: &mut ThreadPartition<K, (usize, T), Items<T>>) {
         let Self { keys, mut chunks, .. } = std::mem::replace(self, Self::new());
         chunks.sort_unstable_by_key(|chunk| chunk.position);
-        let mut gathered: Vec<Option<Items<T>>> = keys.iter().map(|_| None).collect();
+        let mut accumulated: Vec<Option<Items<T>>> = keys.iter().map(|_| None).collect();
         let lengths: Vec<_> =
             chunks.iter().map(|chunk| (chunk.position, chunk.items.len())).collect();
         for Chunk { position, items, runs_of, runs } in chunks {
-            for (place, (item, run)) in items.into_iter().zip(runs_of).enumerate() {
-                match &mut gathered[runs[run as usize].number as usize] {
-                    Some(before) => before.add(position, (place, item)),
-                    none => *none = Some(Items::new(position, (place, item))),
+            for (number, (item, run)) in items.into_iter().zip(runs_of).enumerate() {
+                match &mut accumulated[runs[run as usize].number as usize] {
+                    Some(before) => before.add(position, (number, item)),
+                    none => *none = Some(Items::new(position, (number, item))),
                 }
             }
         }
         // A key without an item is of a chunk whose end was not reached.
-        let gathered =
-            keys.into_iter().zip(gathered).filter_map(|(Numbering { hash, key, .. }, items)| {
-                items.map(|value| Entry { hash, key, value })
-            });
-        worker.take_over(lengths, gathered);
+        let accumulated = keys.into_iter().zip(accumulated).filter_map(
+            |(NumberedKey { hash, key, .. }, items)| items.map(|value| Entry { hash, key, value }),
+        );
+        partition.take_over(lengths, accumulated);
     }
 }
 
 /// A group to be. Its key is that of a thread, by the thread's number and the key's.
-struct Plan {
+struct GroupPlan {
     hash: u64,
     key: (usize, u32),
     len: usize,
 }
 
 /// Where everything belongs.
-struct Plans {
-    groups: Vec<Plan>,
+struct ScatterPlan {
+    groups: Vec<GroupPlan>,
     /// For every thread, the groups of its keys.
     targets: Vec<Vec<u32>>,
     /// For every chunk, how many items of their groups there are before its runs.
@@ -246,7 +246,7 @@ struct Plans {
 /// Puts numbered items into groups, both in order.
 pub(crate) fn scatter<K: Eq + Send, T: Send>(
     context: &Context,
-    threads: Vec<Numbers<K, T>>,
+    threads: Vec<ThreadNumbers<K, T>>,
 ) -> Result<Vec<Group<K, T>>, Halted> {
     let large = threads.iter().map(|numbers| numbers.items).sum::<usize>() > LARGE;
     let mut keys = Vec::with_capacity(threads.len());
@@ -256,20 +256,20 @@ pub(crate) fn scatter<K: Eq + Send, T: Send>(
         chunks.extend(numbers.chunks.into_iter().map(|chunk| (thread, chunk)));
     }
     chunks.sort_unstable_by_key(|(_, chunk)| chunk.position);
-    let Plans { groups, targets, starts } = merge(context, &keys, &chunks)?;
-    let assemblies: Vec<_> = groups.iter().map(|group| Assembly::new(group.len)).collect();
+    let ScatterPlan { groups, targets, starts } = merge(context, &keys, &chunks)?;
+    let vectors: Vec<_> = groups.iter().map(|group| ParallelVec::new(group.len)).collect();
     let chunks = chunks.into_iter().zip(starts).collect();
     let parts =
         jobs(context, chunks, large, |((thread, chunk), starts): ((usize, Chunk<T>), _)| {
-            chunk.scatter(&targets[thread], starts, &assemblies)
+            chunk.scatter(&targets[thread], starts, &vectors)
         })?;
     let filled = Part::leave(parts.into_iter().flatten());
     // SAFETY: these are their parts.
-    let items = unsafe { Assembly::complete_all(assemblies, filled) };
+    let items = unsafe { ParallelVec::complete_all(vectors, filled) };
     let keys = keys.into_iter().map(|keys| keys.into_iter().map(|key| Some(key.key)).collect());
     let mut keys: Vec<Vec<_>> = keys.collect();
     let groups =
-        groups.into_iter().zip(items).map(|(Plan { key: (thread, number), .. }, items)| {
+        groups.into_iter().zip(items).map(|(GroupPlan { key: (thread, number), .. }, items)| {
             let key = keys[thread][number as usize].take();
             Group { key: key.expect("every group has a key of its own"), items }
         });
@@ -279,11 +279,11 @@ pub(crate) fn scatter<K: Eq + Send, T: Send>(
 /// Finds the groups, in the order of their first items.
 fn merge<K: Eq, T>(
     context: &Context,
-    keys: &[Vec<Numbering<K>>],
+    keys: &[Vec<NumberedKey<K>>],
     chunks: &[(usize, Chunk<T>)],
-) -> Result<Plans, Halted> {
+) -> Result<ScatterPlan, Halted> {
     let mut table = HashTable::<u32>::new();
-    let mut groups = Vec::<Plan>::new();
+    let mut groups = Vec::<GroupPlan>::new();
     let mut targets: Vec<_> = keys.iter().map(|keys| vec![NONE; keys.len()]).collect();
     let mut starts = Vec::with_capacity(chunks.len());
     for (thread, chunk) in chunks {
@@ -294,15 +294,16 @@ fn merge<K: Eq, T>(
         let before = chunk.runs.iter().map(|Run { number, count }| {
             let target = &mut targets[*number as usize];
             if *target == NONE {
-                let Numbering { hash, key, .. } = &keys[*thread][*number as usize];
+                let NumberedKey { hash, key, .. } = &keys[*thread][*number as usize];
                 let found = table.find(*hash, |index| {
-                    let Plan { hash: other, key: (thread, number), .. } = &groups[*index as usize];
+                    let GroupPlan { hash: other, key: (thread, number), .. } =
+                        &groups[*index as usize];
                     other == hash && keys[*thread][*number as usize].key == *key
                 });
                 *target = found.copied().unwrap_or_else(|| {
                     let index = small(groups.len());
                     table.insert_unique(*hash, index, |index| groups[*index as usize].hash);
-                    groups.push(Plan { hash: *hash, key: (*thread, *number), len: 0 });
+                    groups.push(GroupPlan { hash: *hash, key: (*thread, *number), len: 0 });
                     index
                 });
             }
@@ -311,7 +312,7 @@ fn merge<K: Eq, T>(
         });
         starts.push(before.collect());
     }
-    Ok(Plans { groups, targets, starts })
+    Ok(ScatterPlan { groups, targets, starts })
 }
 
 impl<T> Chunk<T> {
@@ -320,13 +321,14 @@ impl<T> Chunk<T> {
         self,
         targets: &[u32],
         starts: Vec<usize>,
-        assemblies: &'a [Assembly<T>],
+        vectors: &'a [ParallelVec<T>],
     ) -> Vec<Part<'a, T>> {
         let runs = self.runs.into_iter().zip(starts);
         let parts = runs.map(|(Run { number, count }, start)| {
-            let assembly = &assemblies[targets[number as usize] as usize];
-            // SAFETY: the merge gives every run of a group the places behind those of the run before.
-            unsafe { assembly.part(start..start + count) }
+            let vector = &vectors[targets[number as usize] as usize];
+            // SAFETY: the merge gives every run of a group the slots behind those of the run
+            // before.
+            unsafe { vector.part(start..start + count) }
         });
         let mut parts: Vec<_> = parts.collect();
         for (item, run) in self.items.into_iter().zip(self.runs_of) {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::Either;
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// All items, and then all of another query or source.
     ///
     /// ```
@@ -53,14 +53,14 @@ impl<A: Source, B: Source<Item = A::Item>> Source for Concat<A, B> {
 
     fn claim(&self, want: Want) -> Option<Claimed<Self::Chunk<'_>>> {
         if let Some(claimed) = self.first.claim(want) {
-            return Some(claimed.map(Either::AsItWas));
+            return Some(claimed.map(Either::Left));
         }
         let Claimed { start, end, items } = self.second.claim(want)?;
         let after = self.first.end();
         Some(Claimed {
             start: after + (start - self.begun),
             end: after + (end - self.begun),
-            items: Either::Remade(items),
+            items: Either::Right(items),
         })
     }
 

@@ -3,16 +3,16 @@
 use std::hash::Hash;
 
 use super::{Concat, debug_as_name};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::Sharding;
-use crate::query::hashing::sieve::{Identity, sieve};
-use crate::query::limits::Limits;
+use crate::query::hashing::distinct_set::{Identity, sieve};
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// Every item once, where it is seen first; in any order, if the query is
     /// [unordered](Self::as_unordered).
     ///
@@ -28,7 +28,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self.wrap(|input, settings| Distinct { input, identity: Whole, ordered: settings.ordered })
     }
 
-    /// The first item with every key; in any order, if the query is [unordered](Self::as_unordered).
+    /// The first item with every key; in any order, if the query is
+    /// [unordered](Self::as_unordered).
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -81,7 +82,7 @@ impl<P: Pipeline, D: Identity<P::Item>> Pipeline for Distinct<P, D> {
 
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let input = self.input.open(context)?;
-        let sharding = Sharding::new(context.crew.threads());
+        let sharding = Sharding::new(context.extra_workers.threads());
         let seen = sieve(context, &input, &sharding, &self.identity, |_, _| true)?;
         seen.into_items(context, self.ordered, D::join).map(OwnedSource::new)
     }

@@ -10,8 +10,8 @@ use crate::query::sources::vector::OwnedSource;
 /// A source, as it is or remade; also its chunks.
 #[derive(Debug)]
 pub enum Either<A, B> {
-    AsItWas(A),
-    Remade(B),
+    Left(A),
+    Right(B),
 }
 
 /// The source itself if it is exact, and all its items in a vector otherwise.
@@ -20,16 +20,16 @@ pub(crate) fn exact<S: Source>(
     source: S,
 ) -> Result<Either<S, OwnedSource<S::Item>>, Halted> {
     Ok(match source.exact() {
-        Some(_) => Either::AsItWas(source),
-        None => Either::Remade(OwnedSource::new(gather(context, source)?)),
+        Some(_) => Either::Left(source),
+        None => Either::Right(OwnedSource::new(gather(context, source)?)),
     })
 }
 
-macro_rules! whichever {
+macro_rules! on_either {
     ($this:expr, $inner:ident => $result:expr) => {
         match $this {
-            Either::AsItWas($inner) => $result,
-            Either::Remade($inner) => $result,
+            Either::Left($inner) => $result,
+            Either::Right($inner) => $result,
         }
     };
 }
@@ -43,31 +43,31 @@ impl<A: Source, B: Source<Item = A::Item>> Source for Either<A, B> {
 
     fn claim(&self, want: Want) -> Option<Claimed<Self::Chunk<'_>>> {
         match self {
-            Self::AsItWas(source) => Some(source.claim(want)?.map(Either::AsItWas)),
-            Self::Remade(source) => Some(source.claim(want)?.map(Either::Remade)),
+            Self::Left(source) => Some(source.claim(want)?.map(Either::Left)),
+            Self::Right(source) => Some(source.claim(want)?.map(Either::Right)),
         }
     }
 
     fn remaining(&self) -> Option<usize> {
-        whichever!(self, source => source.remaining())
+        on_either!(self, source => source.remaining())
     }
 
     fn end(&self) -> usize {
-        whichever!(self, source => source.end())
+        on_either!(self, source => source.end())
     }
 
     fn exact(&self) -> Option<usize> {
-        whichever!(self, source => source.exact())
+        on_either!(self, source => source.exact())
     }
 
     fn narrow(&mut self, range: Range<usize>) {
-        whichever!(self, source => source.narrow(range));
+        on_either!(self, source => source.narrow(range));
     }
 
     fn into_vec(self) -> Result<Vec<A::Item>, Self> {
         match self {
-            Self::AsItWas(source) => source.into_vec().map_err(Self::AsItWas),
-            Self::Remade(source) => source.into_vec().map_err(Self::Remade),
+            Self::Left(source) => source.into_vec().map_err(Self::Left),
+            Self::Right(source) => source.into_vec().map_err(Self::Right),
         }
     }
 }
@@ -77,17 +77,17 @@ impl<A: Iterator, B: Iterator<Item = A::Item>> Iterator for Either<A, B> {
 
     #[inline]
     fn next(&mut self) -> Option<A::Item> {
-        whichever!(self, items => items.next())
+        on_either!(self, items => items.next())
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        whichever!(self, items => items.size_hint())
+        on_either!(self, items => items.size_hint())
     }
 
     // Here the choice is made once for all items.
     #[inline]
     fn fold<S, F: FnMut(S, A::Item) -> S>(self, start: S, step: F) -> S {
-        whichever!(self, items => items.fold(start, step))
+        on_either!(self, items => items.fold(start, step))
     }
 }

@@ -3,12 +3,12 @@
 use std::iter;
 
 use super::{debug_as_name, like_its_input};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// The items of which something is true. (LINQ's `Where`.)
     ///
     /// ```
@@ -24,8 +24,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self.wrap(|input, _| Filter { input, predicate })
     }
 
-    /// What a function makes of each item, where it makes something of it. (In LINQ, `Select` and then
-    /// `Where`; also its `OfType`.)
+    /// What a function makes of each item, where it makes something of it. (In LINQ, `Select` and
+    /// then `Where`; also its `OfType`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;

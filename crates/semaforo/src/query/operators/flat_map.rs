@@ -3,12 +3,12 @@
 use std::iter;
 
 use super::{debug_as_name, like_its_input};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// Everything that a function makes of each item, one after the other. (LINQ's `SelectMany`.)
     ///
     /// ```

@@ -3,14 +3,14 @@
 use std::hash::Hash;
 
 use super::debug_as_name;
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::groups::groups;
-use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// The items in groups that have the same key. Groups come in the order in which their keys are
     /// first seen, and their items in theirs; both in any order, if the query is
     /// [unordered](Self::as_unordered).

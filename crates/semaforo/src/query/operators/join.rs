@@ -4,16 +4,16 @@ use std::fmt;
 use std::hash::Hash;
 
 use super::{debug_as_name, like_its_input};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::lookup::{Lookup, Matches};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// What a function makes of every item with every one of another query that has the same key. In
-    /// the order of this query's items, and for each of them of the other's.
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// What a function makes of every item with every one of another query that has the same key.
+    /// In the order of this query's items, and for each of them of the other's.
     ///
     /// The other query runs first, to its end, and is kept in a table.
     ///
@@ -172,7 +172,7 @@ where
 const BATCH: usize = 16;
 
 /// A table of so many items is mostly not in the processor's own cache.
-const OUT_OF_CACHE: usize = 20_000;
+const OUT_OF_CACHE: usize = 30_000;
 
 /// A chunk of a [`JoinSource`].
 pub struct JoinChunk<'a, C: Iterator, K, T, F, H> {
@@ -224,7 +224,8 @@ where
                 all(state, outer, matches)
             });
         }
-        // One after the other, each would wait for the table's memory. Some at a time wait together.
+        // One after the other, each would wait for the table's memory. Some at a time wait
+        // together.
         let mut batch = Vec::with_capacity(BATCH);
         let mut found = Vec::with_capacity(BATCH);
         let mut finish = |mut state, batch: &mut Vec<(C::Item, K, u64)>| {

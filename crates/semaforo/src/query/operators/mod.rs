@@ -43,8 +43,8 @@ macro_rules! debug_as_name {
 }
 use debug_as_name;
 
-/// The parts of [`Source`](super::pipeline::Source) that an operator leaves to the one inside it, if
-/// it keeps the number of items (`exact`), or if it does not.
+/// The parts of [`Source`](super::pipeline::Source) that an operator leaves to the one inside it,
+/// if it keeps the number of items (`exact`), or if it does not.
 macro_rules! like_its_input {
     (exact $input:ident) => {
         fn remaining(&self) -> Option<usize> {

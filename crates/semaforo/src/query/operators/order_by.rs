@@ -4,26 +4,27 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::mem::needs_drop;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::gather::gather;
-use crate::query::limits::Limits;
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sort::{sort, sort_by_keys};
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// The items sorted by a key. Those with equal keys stay in their order, or are sorted by another
-    /// one: [`then_by`](Self::then_by). From here on the query is ordered.
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// The items sorted by a key. Those with equal keys stay in their order, or are sorted by
+    /// another one: [`then_by`](Self::then_by). From here on the query is ordered.
     ///
-    /// A key should be cheap: it may be made for every comparison. (If the items are references, or the
-    /// keys own memory, it is made once.)
+    /// A key should be cheap: it may be made for every comparison. (If the items are references, or
+    /// the keys own memory, it is made once.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
     ///
     /// let words = ["pear", "fig", "apple", "kiwi", "date"];
-    /// let sorted = words.as_parallel().cloned().order_by(|word| word.len()).then_by_descending(|word| *word);
+    /// let words = words.as_parallel().cloned();
+    /// let sorted = words.order_by(|word| word.len()).then_by_descending(|word| *word);
     /// assert_eq!(sorted.to_vec(), ["fig", "pear", "kiwi", "date", "apple"]);
     /// ```
     #[doc(alias = "OrderBy")]
@@ -73,7 +74,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     }
 }
 
-impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
+impl<P: Pipeline, C: Compare<P::Item>, L: Cancellation> Query<OrderBy<P, C>, L> {
     /// Sorts the items that are equal so far by another key.
     ///
     /// ```
@@ -118,7 +119,8 @@ impl<P: Pipeline, C: Compare<P::Item>, L: Limits> Query<OrderBy<P, C>, L> {
     /// use semaforo::query::prelude::*;
     ///
     /// let scores = [("b", 1.5), ("a", 2.5), ("a", 0.5_f64)].into_parallel();
-    /// let sorted = scores.order_by(|(name, _)| *name).then_with(|one, other| one.1.total_cmp(&other.1));
+    /// let by_name = scores.order_by(|(name, _)| *name);
+    /// let sorted = by_name.then_with(|one, other| one.1.total_cmp(&other.1));
     /// assert_eq!(sorted.to_vec(), [("a", 0.5), ("a", 2.5), ("b", 1.5)]);
     /// ```
     pub fn then_with<F>(self, compare: F) -> Query<OrderBy<P, Then<C, With<F>>>, L>
@@ -148,8 +150,8 @@ impl<P: Pipeline, C: Compare<P::Item>> Pipeline for OrderBy<P, C> {
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let items = gather(context, self.input.open(context)?)?;
         let compare = &self.compare;
-        // Sorting keys instead of items pays where an item is no larger than a reference, and mostly
-        // one: comparisons would go all over the memory. And where a key is an allocation.
+        // Sorting keys instead of items pays where an item is no larger than a reference, and
+        // mostly one: comparisons would go all over the memory. And where a key is an allocation.
         let small = size_of::<P::Item>() <= size_of::<usize>();
         let sorted = if C::KEYS_ALONE && (small || needs_drop::<C::Key>()) {
             sort_by_keys(context, items, |item| compare.key(item), C::compare_keys)
@@ -161,22 +163,21 @@ impl<P: Pipeline, C: Compare<P::Item>> Pipeline for OrderBy<P, C> {
 }
 
 /// What an order goes by.
-pub trait Compare<T>: Send + Sync {
-    /// What of an item decides.
-    #[doc(hidden)]
-    type Key: Send;
-    /// Whether nothing else does.
-    #[doc(hidden)]
-    const KEYS_ALONE: bool;
-
-    #[doc(hidden)]
-    fn key(&self, item: &T) -> Self::Key;
-
-    #[doc(hidden)]
-    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering;
-
+pub trait Compare<T>: SortKey<T> {
     /// Which of two comes first.
     fn compare(&self, one: &T, other: &T) -> Ordering;
+}
+
+/// What of an item decides on its place in an order. Not named outside of the library, so that it
+/// alone implements it.
+pub trait SortKey<T>: Send + Sync {
+    type Key: Send;
+
+    /// Whether nothing but the key decides.
+    const KEYS_ALONE: bool;
+
+    fn key(&self, item: &T) -> Self::Key;
+    fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering;
 }
 
 /// The order of keys.
@@ -196,6 +197,13 @@ pub struct Descending<C>(C);
 pub struct Then<C, D>(C, D);
 
 impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        (self.0)(one).cmp(&(self.0)(other))
+    }
+}
+
+impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> SortKey<T> for ByKey<F> {
     type Key = K;
     const KEYS_ALONE: bool = true;
 
@@ -208,14 +216,16 @@ impl<T, K: Ord + Send, F: Fn(&T) -> K + Send + Sync> Compare<T> for ByKey<F> {
     fn compare_keys(one: &K, other: &K) -> Ordering {
         one.cmp(other)
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        (self.0)(one).cmp(&(self.0)(other))
-    }
 }
 
 impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        (self.0)(one, other)
+    }
+}
+
+impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> SortKey<T> for With<F> {
     type Key = ();
     const KEYS_ALONE: bool = false;
 
@@ -224,14 +234,16 @@ impl<T, F: Fn(&T, &T) -> Ordering + Send + Sync> Compare<T> for With<F> {
     fn compare_keys((): &(), (): &()) -> Ordering {
         Ordering::Equal
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        (self.0)(one, other)
-    }
 }
 
 impl<T, C: Compare<T>> Compare<T> for Descending<C> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        self.0.compare(other, one)
+    }
+}
+
+impl<T, C: SortKey<T>> SortKey<T> for Descending<C> {
     type Key = C::Key;
     const KEYS_ALONE: bool = C::KEYS_ALONE;
 
@@ -244,14 +256,16 @@ impl<T, C: Compare<T>> Compare<T> for Descending<C> {
     fn compare_keys(one: &C::Key, other: &C::Key) -> Ordering {
         C::compare_keys(other, one)
     }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        self.0.compare(other, one)
-    }
 }
 
 impl<T, C: Compare<T>, D: Compare<T>> Compare<T> for Then<C, D> {
+    #[inline]
+    fn compare(&self, one: &T, other: &T) -> Ordering {
+        self.0.compare(one, other).then_with(|| self.1.compare(one, other))
+    }
+}
+
+impl<T, C: SortKey<T>, D: SortKey<T>> SortKey<T> for Then<C, D> {
     type Key = (C::Key, D::Key);
     const KEYS_ALONE: bool = C::KEYS_ALONE && D::KEYS_ALONE;
 
@@ -263,11 +277,6 @@ impl<T, C: Compare<T>, D: Compare<T>> Compare<T> for Then<C, D> {
     #[inline]
     fn compare_keys(one: &Self::Key, other: &Self::Key) -> Ordering {
         C::compare_keys(&one.0, &other.0).then_with(|| D::compare_keys(&one.1, &other.1))
-    }
-
-    #[inline]
-    fn compare(&self, one: &T, other: &T) -> Ordering {
-        self.0.compare(one, other).then_with(|| self.1.compare(one, other))
     }
 }
 

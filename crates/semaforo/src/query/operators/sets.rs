@@ -3,18 +3,18 @@
 use std::hash::Hash;
 
 use super::Whole;
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::hashing::Sharding;
-use crate::query::hashing::sieve::sieve;
-use crate::query::limits::Limits;
+use crate::query::hashing::distinct_set::sieve;
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// Every item that another query also has, once, where it is seen first in this one; in any order,
-    /// if this query is [unordered](Self::as_unordered).
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// Every item that another query also has, once, where it is seen first in this one; in any
+    /// order, if this query is [unordered](Self::as_unordered).
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -33,8 +33,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         })
     }
 
-    /// Every item that another query does not have, once, where it is seen first in this one; in any
-    /// order, if this query is [unordered](Self::as_unordered).
+    /// Every item that another query does not have, once, where it is seen first in this one; in
+    /// any order, if this query is [unordered](Self::as_unordered).
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -108,7 +108,7 @@ where
     P: Pipeline<Item: Hash + Eq + Sync>,
     Q: Pipeline<Item = P::Item>,
 {
-    let sharding = Sharding::new(context.crew.threads());
+    let sharding = Sharding::new(context.extra_workers.threads());
     let others = sieve(context, &other.open(context)?, &sharding, &Whole, |_, _| true)?;
     let seen = sieve(context, &input.open(context)?, &sharding, &Whole, |hash, key| {
         others.contains(sharding.shard(hash), hash, key) == wanted

@@ -1,21 +1,22 @@
 //! Only the first items, or all but those.
 //!
-//! Where every position has one item, these are a matter of arithmetic. Otherwise the input is consumed,
-//! in parallel, until the first items are there without a gap; what is left of it then goes on by itself.
+//! Where every position has one item, these are a matter of arithmetic. Otherwise the input is
+//! consumed, in parallel, until the first items are there without a gap; what is left of it then
+//! goes on by itself.
 
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Concat, Either, debug_as_name};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::row::Row;
-use crate::query::settings::Query;
+use crate::query::query::Query;
+use crate::query::reorder::Reorder;
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// The first `count` items; any so many, if the query is [unordered](Self::as_unordered).
     ///
     /// ```
@@ -113,10 +114,10 @@ impl<P: Pipeline> Pipeline for Take<P> {
         let mut input = self.input.open(context)?;
         if let Some(len) = input.exact() {
             input.narrow(0..len.min(self.count));
-            return Ok(Either::AsItWas(input));
+            return Ok(Either::Left(input));
         }
-        let (kept, _) = head(context, &input, self.ordered, Rule::Take(self.count), |_| true)?;
-        Ok(Either::Remade(OwnedSource::new(kept)))
+        let (kept, _) = head(context, &input, self.ordered, Keep::Take(self.count), |_| true)?;
+        Ok(Either::Right(OwnedSource::new(kept)))
     }
 }
 
@@ -128,9 +129,9 @@ impl<P: Pipeline> Pipeline for Skip<P> {
         let mut input = self.input.open(context)?;
         if let Some(len) = input.exact() {
             input.narrow(len.min(self.count)..len);
-            return Ok(Either::AsItWas(input));
+            return Ok(Either::Left(input));
         }
-        rest(context, input, self.ordered, Rule::Skip(self.count), |_| true).map(Either::Remade)
+        rest(context, input, self.ordered, Keep::Skip(self.count), |_| true).map(Either::Right)
     }
 }
 
@@ -140,7 +141,7 @@ impl<P: Pipeline, F: Fn(&P::Item) -> bool + Send + Sync> Pipeline for TakeWhile<
 
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
         let input = self.input.open(context)?;
-        let (kept, _) = head(context, &input, true, Rule::TakeWhile, self.predicate)?;
+        let (kept, _) = head(context, &input, true, Keep::TakeWhile, self.predicate)?;
         Ok(OwnedSource::new(kept))
     }
 }
@@ -150,7 +151,7 @@ impl<P: Pipeline, F: Fn(&P::Item) -> bool + Send + Sync> Pipeline for SkipWhile<
     type Source = Concat<OwnedSource<P::Item>, P::Source>;
 
     fn open(self, context: &Context) -> Result<Self::Source, Halted> {
-        rest(context, self.input.open(context)?, true, Rule::SkipWhile, self.predicate)
+        rest(context, self.input.open(context)?, true, Keep::SkipWhile, self.predicate)
     }
 }
 
@@ -160,42 +161,48 @@ pub(super) fn prefix<S: Source>(
     source: &S,
     count: usize,
 ) -> Result<Vec<S::Item>, Halted> {
-    Ok(head(context, source, true, Rule::Take(count), |_| true)?.0)
+    Ok(head(context, source, true, Keep::Take(count), |_| true)?.0)
 }
 
-/// What the rule keeps of the source's beginning, and then what is left of the source.
+/// What is kept of the source's beginning, and then what is left of the source.
 fn rest<S: Source>(
     context: &Context,
     source: S,
     ordered: bool,
-    rule: Rule,
+    keep: Keep,
     predicate: impl Fn(&S::Item) -> bool + Sync,
 ) -> Result<Concat<OwnedSource<S::Item>, S>, Halted> {
-    let (kept, begun) = head(context, &source, ordered, rule, predicate)?;
+    let (kept, begun) = head(context, &source, ordered, keep, predicate)?;
     Ok(Concat { first: OwnedSource::new(kept), second: source, begun })
 }
 
-/// What the rule keeps of those chunks that have to be looked at, and the position behind them.
+/// What is kept of the chunks that have to be looked at, and the position behind them.
 fn head<S: Source>(
     context: &Context,
     source: &S,
     ordered: bool,
-    rule: Rule,
+    keep: Keep,
     predicate: impl Fn(&S::Item) -> bool + Sync,
 ) -> Result<(Vec<S::Item>, usize), Halted> {
-    let begin =
-        Begin { row: Row::new(0), arrived: 0, reached: 0, rule, kept: Vec::new(), settled: false };
-    let consumer = Beginning { ordered, rule, predicate, begin: Mutex::new(begin) };
-    if !matches!(rule, Rule::Take(0) | Rule::Skip(0)) {
+    let prefix = Prefix {
+        reorder: Reorder::new(0),
+        arrived: 0,
+        reached: 0,
+        keep,
+        kept: Vec::new(),
+        settled: false,
+    };
+    let consumer = PrefixConsumer { ordered, keep, predicate, prefix: Mutex::new(prefix) };
+    if !matches!(keep, Keep::Take(0) | Keep::Skip(0)) {
         drive(context, source, &consumer)?;
     }
-    let begin = consumer.begin.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok((begin.kept, begin.reached))
+    let prefix = consumer.prefix.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((prefix.kept, prefix.reached))
 }
 
 /// What is kept.
 #[derive(Clone, Copy, Debug)]
-enum Rule {
+enum Keep {
     /// So many more.
     Take(usize),
     /// All but so many more.
@@ -212,24 +219,25 @@ struct Piece<T> {
     out: Option<usize>,
 }
 
-struct Begin<T> {
-    row: Row<Piece<T>>,
+/// The source's beginning, as far as it was looked at.
+struct Prefix<T> {
+    reorder: Reorder<Piece<T>>,
     /// How many pieces have come.
     arrived: usize,
     /// The position behind those that have come.
     reached: usize,
-    rule: Rule,
+    keep: Keep,
     kept: Vec<T>,
     /// From here on, everything is kept (skip) or nothing (take).
     settled: bool,
 }
 
-impl<T> Begin<T> {
+impl<T> Prefix<T> {
     /// Adds a piece, and goes as far as the pieces go without a gap. Yields what is to be dropped.
     fn add(&mut self, span: (usize, usize), piece: Piece<T>) -> Vec<Vec<T>> {
-        self.row.push(span, piece);
+        self.reorder.push(span, piece);
         let mut waste = Vec::new();
-        while let Some(piece) = self.row.pop() {
+        while let Some(piece) = self.reorder.pop() {
             waste.push(self.absorb(piece));
         }
         waste
@@ -237,33 +245,33 @@ impl<T> Begin<T> {
 
     /// Takes the next piece, and yields what is to be dropped.
     fn absorb(&mut self, Piece { mut items, out }: Piece<T>) -> Vec<T> {
-        match (&mut self.rule, self.settled) {
-            (Rule::Skip(_) | Rule::SkipWhile, true) => {
+        match (&mut self.keep, self.settled) {
+            (Keep::Skip(_) | Keep::SkipWhile, true) => {
                 self.kept.append(&mut items);
                 items
             }
-            (Rule::Take(_) | Rule::TakeWhile, true) => items,
-            (Rule::Take(left), false) => {
+            (Keep::Take(_) | Keep::TakeWhile, true) => items,
+            (Keep::Take(left), false) => {
                 let rest = items.split_off(items.len().min(*left));
                 *left -= items.len();
                 self.settled = *left == 0;
                 self.kept.append(&mut items);
                 rest
             }
-            (Rule::Skip(left), false) => {
+            (Keep::Skip(left), false) => {
                 let rest = &mut items.split_off(items.len().min(*left));
                 *left -= items.len();
                 self.settled = *left == 0;
                 self.kept.append(rest);
                 items
             }
-            (Rule::TakeWhile, false) => {
+            (Keep::TakeWhile, false) => {
                 self.settled = out.is_some();
                 let rest = items.split_off(out.unwrap_or(items.len()));
                 self.kept.append(&mut items);
                 rest
             }
-            (Rule::SkipWhile, false) => {
+            (Keep::SkipWhile, false) => {
                 self.settled = out.is_some();
                 let rest = &mut items.split_off(out.unwrap_or(items.len()));
                 self.kept.append(rest);
@@ -273,21 +281,21 @@ impl<T> Begin<T> {
     }
 }
 
-struct Beginning<T, F> {
+struct PrefixConsumer<T, F> {
     ordered: bool,
     /// As it was in the beginning.
-    rule: Rule,
+    keep: Keep,
     predicate: F,
-    begin: Mutex<Begin<T>>,
+    prefix: Mutex<Prefix<T>>,
 }
 
-impl<T: Send, F: Fn(&T) -> bool + Sync> Beginning<T, F> {
+impl<T: Send, F: Fn(&T) -> bool + Sync> PrefixConsumer<T, F> {
     fn piece(&self, mut items: impl Iterator<Item = T>) -> Piece<T> {
         let mut piece = Piece { items: Vec::new(), out: None };
-        match self.rule {
-            Rule::Take(most) => piece.items.extend(items.take(most)),
-            Rule::Skip(_) => piece.items.extend(items),
-            Rule::TakeWhile | Rule::SkipWhile => {
+        match self.keep {
+            Keep::Take(most) => piece.items.extend(items.take(most)),
+            Keep::Skip(_) => piece.items.extend(items),
+            Keep::TakeWhile | Keep::SkipWhile => {
                 for item in items.by_ref() {
                     let out = !(self.predicate)(&item);
                     piece.items.push(item);
@@ -296,7 +304,7 @@ impl<T: Send, F: Fn(&T) -> bool + Sync> Beginning<T, F> {
                         break;
                     }
                 }
-                if matches!(self.rule, Rule::SkipWhile) {
+                if matches!(self.keep, Keep::SkipWhile) {
                     piece.items.extend(items);
                 }
             }
@@ -305,7 +313,7 @@ impl<T: Send, F: Fn(&T) -> bool + Sync> Beginning<T, F> {
     }
 }
 
-impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for Beginning<T, F> {
+impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for PrefixConsumer<T, F> {
     type State = ();
 
     fn start(&self) {}
@@ -317,14 +325,14 @@ impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for Beginning<T, F> {
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
         let piece = self.piece(items);
-        let mut begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner);
-        let arrived = begin.arrived;
-        begin.arrived += 1;
-        begin.reached = begin.reached.max(span.1);
-        let waste = begin.add(if self.ordered { span } else { (arrived, arrived + 1) }, piece);
-        let settled = begin.settled;
-        drop(begin);
-        // Dropping items runs anybody's code.
+        let mut prefix = self.prefix.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = prefix.arrived;
+        prefix.arrived += 1;
+        prefix.reached = prefix.reached.max(span.1);
+        let waste = prefix.add(if self.ordered { span } else { (arrived, arrived + 1) }, piece);
+        let settled = prefix.settled;
+        drop(prefix);
+        // Dropping items may run their own code, which must not find the lock held.
         drop(waste);
         if settled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

@@ -6,19 +6,19 @@ use std::sync::{Mutex, PoisonError};
 
 use super::take::prefix;
 use super::{Either, exact};
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 use crate::query::sources::vector::OwnedSource;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// The first item with the first of another query or source, the second with the second, and so on
-    /// for as long as there are both.
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// The first item with the first of another query or source, the second with the second, and so
+    /// on for as long as there are both.
     ///
-    /// An input of which it is not known which item is how-many-eth (it was filtered, say) is put into
-    /// a vector first.
+    /// An input of which it is not known which item is how-many-eth (it was filtered, say) is put
+    /// into a vector first.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -66,18 +66,18 @@ impl<P: Pipeline, Q: Pipeline> Pipeline for Zip<P, Q> {
         let (left, right) = match (left.exact(), right.exact()) {
             (None, Some(most)) => {
                 let left = OwnedSource::new(prefix(context, &left, most)?);
-                (Either::Remade(left), Either::AsItWas(right))
+                (Either::Right(left), Either::Left(right))
             }
             (None, None) => {
                 let left = exact(context, left)?;
                 let right = prefix(context, &right, left.exact().unwrap_or(usize::MAX))?;
-                (left, Either::Remade(OwnedSource::new(right)))
+                (left, Either::Right(OwnedSource::new(right)))
             }
             (Some(most), None) => {
                 let right = prefix(context, &right, most)?;
-                (Either::AsItWas(left), Either::Remade(OwnedSource::new(right)))
+                (Either::Left(left), Either::Right(OwnedSource::new(right)))
             }
-            (Some(_), Some(_)) => (Either::AsItWas(left), Either::AsItWas(right)),
+            (Some(_), Some(_)) => (Either::Left(left), Either::Left(right)),
         };
         Ok(ZipSource::new(left, right))
     }

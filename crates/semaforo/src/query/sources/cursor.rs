@@ -21,7 +21,7 @@ impl Cursor {
         self.end
     }
 
-    /// The next positions. Whoever gets them is the only one; nothing else is made visible by it.
+    /// The next positions, which no other claim gets. Nothing else is made visible by it.
     #[inline]
     pub(crate) fn claim(&self, want: Want) -> Option<Range<usize>> {
         let mut next = self.next.load(Ordering::Relaxed);

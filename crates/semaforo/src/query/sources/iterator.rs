@@ -1,4 +1,4 @@
-//! Any iterator, read in chunks by whoever needs one.
+//! Any iterator, read in chunks by the threads that need one.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// Queries over any iterator that can be sent to another thread.
 pub trait ChunkedParallel: Iterator + Sized {

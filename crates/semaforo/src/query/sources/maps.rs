@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::iterator::{ChunkedParallel, Iterated};
 use super::{AsParallel, IntoParallel};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// Declares that a collection can be queried by reference and by value.
 macro_rules! collections {

@@ -9,7 +9,7 @@ mod slice_mut;
 pub(crate) mod vector;
 
 use super::pipeline::Pipeline;
-use super::settings::Query;
+use super::query::Query;
 
 pub use iterator::{ChunkedParallel, Iterated};
 pub use range::{Numbers, WholeNumber};
@@ -17,8 +17,8 @@ pub use slice::Slice;
 pub use slice_mut::SliceMut;
 pub use vector::Owned;
 
-/// Things whose items can be queried without taking them: slices (and vectors and arrays), maps, sets and
-/// deques yield references; ranges yield numbers.
+/// Things whose items can be queried without taking them: slices (and vectors and arrays), maps,
+/// sets and deques yield references; ranges yield numbers.
 ///
 /// ```
 /// use semaforo::query::prelude::*;
@@ -42,8 +42,8 @@ pub trait AsParallel {
     fn as_parallel(&self) -> Query<Self::Pipeline<'_>>;
 }
 
-/// Things that can be queried by giving them up: vectors, arrays, ranges, mutable slices, maps, sets,
-/// deques, and queries.
+/// Things that can be queried by giving them up: vectors, arrays, ranges, mutable slices, maps,
+/// sets, deques, and queries.
 ///
 /// This is also what operators of two inputs (zip, join) take for the second.
 ///

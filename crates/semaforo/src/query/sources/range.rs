@@ -7,7 +7,7 @@ use super::cursor::Cursor;
 use super::{AsParallel, IntoParallel};
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// The whole numbers from one to another.
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +18,32 @@ pub struct Numbers<N> {
 
 /// Whole numbers of which ranges can be queried: those of up to 64 bits.
 ///
-/// A range of more than `usize::MAX` numbers, such as `0..=u64::MAX`, panics when it is to be queried.
-pub trait WholeNumber: Copy + Debug + PartialOrd + Send + Sync {
-    #[doc(hidden)]
+/// A range of more than `usize::MAX` numbers, such as `0..=u64::MAX`, panics when it is to be
+/// queried.
+pub trait WholeNumber: Counted + Copy + Debug + PartialOrd + Send + Sync {}
+
+/// Numbers that can be counted from one another. Not named outside of the library, so that it
+/// alone implements it.
+pub trait Counted: Sized {
+    /// The standard library's range of these numbers, at which its adapters are best.
+    type Range: Iterator<Item = Self>;
+
     fn distance(self, to: Self) -> i128;
 
     /// The number so many above this one. There is one.
-    #[doc(hidden)]
     fn above(self, offset: usize) -> Self;
+
+    /// All numbers from this one to another.
+    fn up_to(self, last: Self) -> Self::Range;
 }
 
 macro_rules! whole_numbers {
     ($($number:ty)*) => {$(
-        impl WholeNumber for $number {
+        impl WholeNumber for $number {}
+
+        impl Counted for $number {
+            type Range = RangeInclusive<Self>;
+
             fn distance(self, to: Self) -> i128 {
                 to as i128 - self as i128
             }
@@ -39,6 +52,11 @@ macro_rules! whole_numbers {
             fn above(self, offset: usize) -> Self {
                 // The offset may be too large for the type; what it leads to is not.
                 self.wrapping_add(offset as $number)
+            }
+
+            #[inline]
+            fn up_to(self, last: Self) -> RangeInclusive<Self> {
+                self..=last
             }
         }
     )*};
@@ -115,15 +133,16 @@ pub struct NumbersSource<N> {
 impl<N: WholeNumber> Source for NumbersSource<N> {
     type Item = N;
     type Chunk<'a>
-        = NumbersChunk<N>
+        = N::Range
     where
         N: 'a;
 
     #[inline]
-    fn claim(&self, want: Want) -> Option<Claimed<NumbersChunk<N>>> {
-        let offsets = self.cursor.claim(want)?;
-        let Range { start, end } = offsets;
-        Some(Claimed { start, end, items: NumbersChunk { first: self.first, offsets } })
+    fn claim(&self, want: Want) -> Option<Claimed<N::Range>> {
+        let Range { start, end } = self.cursor.claim(want)?;
+        // The number behind the last may be none of the type's.
+        let items = self.first.above(start).up_to(self.first.above(end - 1));
+        Some(Claimed { start, end, items })
     }
 
     fn remaining(&self) -> Option<usize> {
@@ -143,31 +162,3 @@ impl<N: WholeNumber> Source for NumbersSource<N> {
         self.cursor = Cursor::new(range.len());
     }
 }
-
-/// The numbers of a chunk.
-#[derive(Debug)]
-pub struct NumbersChunk<N> {
-    first: N,
-    offsets: Range<usize>,
-}
-
-impl<N: WholeNumber> Iterator for NumbersChunk<N> {
-    type Item = N;
-
-    #[inline]
-    fn next(&mut self) -> Option<N> {
-        self.offsets.next().map(|offset| self.first.above(offset))
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.offsets.size_hint()
-    }
-
-    #[inline]
-    fn fold<S, F: FnMut(S, N) -> S>(self, start: S, mut step: F) -> S {
-        self.offsets.fold(start, |state, offset| step(state, self.first.above(offset)))
-    }
-}
-
-impl<N: WholeNumber> ExactSizeIterator for NumbersChunk<N> {}

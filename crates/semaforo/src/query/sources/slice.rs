@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use super::{AsParallel, IntoParallel};
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// The references to the items of a slice.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use super::IntoParallel;
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// The mutable references to the items of a slice.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl<'a, T: Send> Pipeline for SliceMut<'a, T> {
 #[derive(Debug)]
 pub struct SliceMutSource<'a, T> {
     exact: usize,
-    /// What has not been claimed, and its position. A lock for every chunk costs little, and what is
-    /// split off under it needs no unsafe code.
+    /// What has not been claimed, and its position. A lock for every chunk costs little, and what
+    /// is split off under it needs no unsafe code.
     rest: Mutex<(usize, &'a mut [T])>,
 }
 

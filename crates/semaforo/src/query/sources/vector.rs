@@ -1,7 +1,7 @@
-//! A vector whose items are moved out by whoever claims them.
+//! A vector whose items are moved out by the threads that claim them.
 //!
-//! The safe way, to copy every chunk out of the vector under a lock, moves every item twice, one thread
-//! at a time.
+//! The safe way, to copy every chunk out of the vector under a lock, moves every item twice, one
+//! thread at a time.
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use super::IntoParallel;
 use super::cursor::Cursor;
 use crate::query::context::{Context, Halted};
 use crate::query::pipeline::{Claimed, Pipeline, Source, Want};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
 /// The items of a vector.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ impl<T: Send> Pipeline for Owned<T> {
 /// An opened [`Owned`].
 #[derive(Debug)]
 pub struct OwnedSource<T> {
-    /// The vector's memory. The items that the cursor has handed out belong to whoever claimed them,
-    /// the others to this.
+    /// The vector's memory. The items that the cursor has handed out belong to the chunks that
+    /// were claimed, the others to this.
     start: NonNull<T>,
     capacity: usize,
     cursor: Cursor,
@@ -107,7 +107,7 @@ impl<T: Send> Source for OwnedSource<T> {
         let Range { start, end } = self.cursor.claim(want)?;
         // SAFETY: the range is within the vector.
         let next = unsafe { self.start.add(start) };
-        // Nobody else ever gets a part of the range.
+        // No other chunk ever gets a part of the range.
         let items = OwnedChunk { next, left: end - start, source: PhantomData };
         Some(Claimed { start, end, items })
     }

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::drive::{Consumer, drive};
-use crate::query::gather::{gather, in_order};
-use crate::query::limits::Limits;
+use crate::query::gather::gather;
+use crate::query::parallel_vec::{Runs, join};
 use crate::query::pipeline::Pipeline;
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// All items. They are in order, also if the query is [unordered](Self::as_unordered): the order of
-    /// chunks costs nothing here. (LINQ's `ToArray` and `ToList`.)
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// All items. They are in order, also if the query is [unordered](Self::as_unordered): the
+    /// order of chunks costs nothing here. (LINQ's `ToArray` and `ToList`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -38,8 +39,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self.execute(|context, source| Ok(gather(context, source)?.into_iter().collect()))
     }
 
-    /// A map with a key and a value for every item. Keys and values are made in parallel, the map by
-    /// the calling thread. If items have the same key, the last one counts. (LINQ's `ToDictionary`.)
+    /// A map with a key and a value for every item. Keys and values are made in parallel, the map
+    /// by the calling thread. If items have the same key, the last one counts. (LINQ's
+    /// `ToDictionary`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -75,24 +77,24 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
             let threads = drive(context, &source, &Dividing { predicate })?;
             let (mut these, mut those) = (Vec::new(), Vec::new());
             for [yes, no] in threads {
-                these.extend(yes);
-                those.extend(no);
+                these.push(yes);
+                those.push(no);
             }
-            Ok((in_order(context, these)?, in_order(context, those)?))
+            Ok((join(context, these), join(context, those)))
         })
     }
 }
 
-/// Items that are divided in two, in pieces.
+/// Items that are divided in two.
 struct Dividing<F> {
     predicate: F,
 }
 
 impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for Dividing<F> {
-    type State = [Vec<(usize, Vec<T>)>; 2];
+    type State = [Runs<T>; 2];
 
     fn start(&self) -> Self::State {
-        [Vec::new(), Vec::new()]
+        [Runs::new(), Runs::new()]
     }
 
     fn consume(
@@ -101,9 +103,12 @@ impl<T: Send, F: Fn(&T) -> bool + Sync> Consumer<T> for Dividing<F> {
         (position, _): (usize, usize),
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
-        let (these, those): (Vec<_>, Vec<_>) = items.partition(&self.predicate);
-        yes.push((position, these));
-        no.push((position, those));
+        yes.begin(position);
+        no.begin(position);
+        items.for_each(|item| {
+            let these = if (self.predicate)(&item) { &mut *yes } else { &mut *no };
+            these.push(item);
+        });
         ControlFlow::Continue(())
     }
 }

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use super::fold::fold;
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// The smallest item; the first of several.
     ///
     /// ```
@@ -118,7 +118,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     where
         P::Item: Average,
     {
-        type Sum<T> = <T as Average>::Sum;
+        type Sum<T> = <T as Averaged>::Sum;
         self.execute(|context, source| {
             let seed = || (Sum::<P::Item>::default(), 0);
             let sums = fold(context, &source, seed, |(sum, count), item| {
@@ -135,14 +135,14 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 /// Numbers, and references to numbers, of which there is an [average](Query::average).
 ///
 /// Whole numbers are added up exactly, as `i128`.
-pub trait Average: Send {
-    #[doc(hidden)]
+pub trait Average: Averaged {}
+
+/// How an average is made. Not named outside of the library, so that it alone implements it.
+pub trait Averaged: Send {
     type Sum: Default + Send;
-    #[doc(hidden)]
+
     fn value(self) -> Self::Sum;
-    #[doc(hidden)]
     fn add(one: Self::Sum, other: Self::Sum) -> Self::Sum;
-    #[doc(hidden)]
     fn quotient(sum: Self::Sum, count: usize) -> f64;
 }
 
@@ -152,7 +152,9 @@ macro_rules! average {
         average!(one &$number, $sum, |number| *number as $sum);
     )*};
     (one $number:ty, $sum:ty, $value:expr) => {
-        impl Average for $number {
+        impl Average for $number {}
+
+        impl Averaged for $number {
             type Sum = $sum;
 
             #[inline]

@@ -4,15 +4,15 @@ use std::iter::Sum;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// Calls a function with every item, on whatever thread has it, in no particular order. (PLINQ's
-    /// `ForAll`.)
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// Calls a function with every item, on whatever thread has it, in no particular order.
+    /// (PLINQ's `ForAll`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -79,8 +79,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         })
     }
 
-    /// The sum of all items. The order in which they are added is not determined; with floating-point
-    /// numbers the last digits can differ from run to run.
+    /// The sum of all items. The order in which they are added is not determined; with
+    /// floating-point numbers the last digits can differ from run to run.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -125,7 +125,7 @@ impl<T, A: Send, S: Fn() -> A + Sync, F: Fn(A, T) -> A + Sync> Consumer<T> for F
         _: (usize, usize),
         items: impl Iterator<Item = T>,
     ) -> ControlFlow<()> {
-        // It stays gone if the step panics; then nobody asks again.
+        // It stays gone if the step panics; then no chunk follows.
         if let Some(value) = state.take() {
             *state = Some(items.fold(value, &self.step));
         }

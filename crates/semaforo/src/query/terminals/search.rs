@@ -2,15 +2,15 @@
 
 use std::ops::ControlFlow;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
 use crate::query::drive::{Consumer, drive};
-use crate::query::limits::Limits;
 use crate::query::operators::{ZipSource, exact};
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::settings::Query;
+use crate::query::query::Query;
 use crate::query::sources::IntoParallel;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// Whether something is true of at least one item. (LINQ's `Any`.)
     ///
     /// When one is found no more chunks are begun; so it is for all terminals that can end early.

@@ -4,21 +4,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::query::cancellation::Cancellation;
 use crate::query::context::{Context, Halted};
-use crate::query::crew::Turn;
+use crate::query::extra_workers::Turn;
 use crate::query::gather::gather;
-use crate::query::limits::Limits;
 use crate::query::pipeline::{Pipeline, Source};
-use crate::query::production::{Consuming, Production};
-use crate::query::settings::{Merge, Query};
+use crate::query::query::{Merge, Query};
+use crate::query::stream_buffer::{StreamBuffer, StreamConsumer};
 use crate::wait::parker::Backoff;
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
     /// Calls a function with every item, on the calling thread, while other threads make those that
     /// follow: in order, or as they come if the query is [unordered](Self::as_unordered).
     ///
-    /// Only a limited number of items is ahead of the function; [`with_merge`](Self::with_merge) has
-    /// the choices. To call a function on all threads, [`for_all`](Self::for_all) is the one.
+    /// Only a limited number of items is ahead of the function; [`with_merge`](Self::with_merge)
+    /// has the choices. To call a function on all threads, [`for_all`](Self::for_all) is the one.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -37,35 +37,36 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
                 Ok(())
             });
         }
-        let context = Context::new(settings.crew(), self.limits.token());
+        let context = Context::new(settings.extra_workers(), self.limits.token());
         let source = match context.run(|| self.pipeline.open(&context)) {
             Ok(source) => source,
             Err(Halted) => return context.finish::<L, ()>(Err(Halted)),
         };
-        let production = Production::new(context, source, settings.ordered, settings.merge);
-        let outcome = production.crew().with_helpers(
-            || production.help(),
-            |recruit| {
-                let mut consuming = Consuming::new();
-                let outcome = production.context().run(|| {
-                    while let Some(items) = production.next(&mut consuming, recruit)? {
+        let buffer = StreamBuffer::new(context, source, settings.ordered, settings.merge);
+        let outcome = buffer.extra_workers().with_extra_workers(
+            || buffer.turn(),
+            |start_worker| {
+                let mut consumer = StreamConsumer::new();
+                let outcome = buffer.context().run(|| {
+                    while let Some(items) = buffer.next(&mut consumer, start_worker)? {
                         items.into_iter().for_each(&mut function);
                     }
                     Ok(())
                 });
-                production.stop();
+                buffer.stop();
                 outcome
             },
         );
-        production.context().finish::<L, ()>(outcome)
+        buffer.context().finish::<L, ()>(outcome)
     }
 
-    /// Gives a function the items to iterate over, on the calling thread, while other threads make those
-    /// that follow: in order, or as they come if the query is [unordered](Self::as_unordered). This is
-    /// how a query over borrowed data is iterated with `break`, `?` and all that iterators offer.
+    /// Gives a function the items to iterate over, on the calling thread, while other threads make
+    /// those that follow: in order, or as they come if the query is
+    /// [unordered](Self::as_unordered). This is how a query over borrowed data is iterated with
+    /// `break`, `?` and all that iterators offer.
     ///
-    /// When the function returns, those who make items are stopped and waited for. If the query is
-    /// cancelled the items end early, and what the function returns is dropped.
+    /// When the function returns, the threads that make items are stopped and waited for. If the
+    /// query is cancelled the items end early, and what the function returns is dropped.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -95,17 +96,17 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
                 Ok(function(&mut gather(context, source)?.into_iter()))
             });
         }
-        let context = Context::new(settings.crew(), self.limits.token());
+        let context = Context::new(settings.extra_workers(), self.limits.token());
         let source = match context.run(|| self.pipeline.open(&context)) {
             Ok(source) => source,
             Err(Halted) => return context.finish::<L, R>(Err(Halted)),
         };
-        let production = Production::new(context, source, settings.ordered, settings.merge);
-        let outcome = production.crew().with_helpers(
-            || production.help(),
-            |recruit| {
-                let mut consuming = Consuming::new();
-                let outcome = production.context().run(|| {
+        let buffer = StreamBuffer::new(context, source, settings.ordered, settings.merge);
+        let outcome = buffer.extra_workers().with_extra_workers(
+            || buffer.turn(),
+            |start_worker| {
+                let mut consumer = StreamConsumer::new();
+                let outcome = buffer.context().run(|| {
                     let mut current = Vec::new().into_iter();
                     let mut halted = false;
                     let result = function(&mut std::iter::from_fn(|| {
@@ -116,7 +117,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
                             if halted {
                                 return None;
                             }
-                            match production.next(&mut consuming, recruit) {
+                            match buffer.next(&mut consumer, start_worker) {
                                 Ok(Some(items)) => current = items.into_iter(),
                                 Ok(None) => return None,
                                 Err(Halted) => halted = true,
@@ -125,11 +126,11 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
                     }));
                     if halted { Err(Halted) } else { Ok(result) }
                 });
-                production.stop();
+                buffer.stop();
                 outcome
             },
         );
-        production.context().finish::<L, R>(outcome)
+        buffer.context().finish::<L, R>(outcome)
     }
 
     /// [`for_each`](Self::for_each) that ends with the first error of the function, and returns it.
@@ -165,26 +166,26 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 /// for square in (1..=1000_u64).as_parallel().map(|n| n * n) {
 ///     total += square;
 ///     if total > 1_000_000 {
-///         break; // stops those who make the items, and waits for them
+///         break; // stops the threads that make the items, and waits for them
 ///     }
 /// }
 /// assert_eq!(total, 1_005_720);
 /// ```
 ///
 /// # Panics
-/// Operators that need all of their input work at once, when the iteration begins; if one panics, so
-/// does `into_iter`. If another panics later, so does `next`.
+/// Operators that need all of their input work at once, when the iteration begins; if one panics,
+/// so does `into_iter`. If another panics later, so does `next`.
 impl<P, L> IntoIterator for Query<P, L>
 where
     P: Pipeline<Source: 'static>,
-    L: Limits,
+    L: Cancellation,
 {
     type Item = L::Output<P::Item>;
     type IntoIter = IntoIter<P, L>;
 
     fn into_iter(self) -> IntoIter<P, L> {
         let settings = self.settings.clone();
-        let context = Context::new(settings.crew(), self.limits.token());
+        let context = Context::new(settings.extra_workers(), self.limits.token());
         let opened = context.run(|| {
             let source = self.pipeline.open(&context)?;
             Ok(match settings.merge {
@@ -195,8 +196,8 @@ where
         let (state, current) = match opened {
             Ok((None, items)) => (State::Ended, items),
             Ok((Some(source), items)) => {
-                let production = Production::new(context, source, settings.ordered, settings.merge);
-                (State::Producing(Arc::new(production), Consuming::new()), items)
+                let buffer = StreamBuffer::new(context, source, settings.ordered, settings.merge);
+                (State::Producing(Arc::new(buffer), StreamConsumer::new()), items)
             }
             Err(Halted) => (State::Cancelled(context.finish::<L, _>(Err(Halted))), Vec::new()),
         };
@@ -206,21 +207,21 @@ where
 
 /// The items of a query, while they are made.
 ///
-/// Dropping it stops those who make them, and waits for them.
-pub struct IntoIter<P: Pipeline<Source: 'static>, L: Limits> {
+/// Dropping it stops the threads that make them, and waits for them.
+pub struct IntoIter<P: Pipeline<Source: 'static>, L: Cancellation> {
     current: std::vec::IntoIter<P::Item>,
     state: State<P::Source, L::Output<P::Item>>,
     limits: PhantomData<fn() -> L>,
 }
 
 enum State<S: Source, R> {
-    Producing(Arc<Production<S>>, Consuming),
+    Producing(Arc<StreamBuffer<S>>, StreamConsumer),
     /// This is yet to be yielded, after which there is no more.
     Cancelled(R),
     Ended,
 }
 
-impl<P: Pipeline<Source: 'static>, L: Limits> Iterator for IntoIter<P, L> {
+impl<P: Pipeline<Source: 'static>, L: Cancellation> Iterator for IntoIter<P, L> {
     type Item = L::Output<P::Item>;
 
     fn next(&mut self) -> Option<L::Output<P::Item>> {
@@ -228,35 +229,35 @@ impl<P: Pipeline<Source: 'static>, L: Limits> Iterator for IntoIter<P, L> {
             if let Some(item) = self.current.next() {
                 return Some(L::output(Ok(item)));
             }
-            let State::Producing(production, consuming) = &mut self.state else {
+            let State::Producing(buffer, consumer) = &mut self.state else {
                 return match std::mem::replace(&mut self.state, State::Ended) {
                     State::Cancelled(end) => Some(end),
                     State::Producing(..) | State::Ended => None,
                 };
             };
-            // A helper that has not begun when all is over finds nobody.
-            let recruit = || {
-                let called = Arc::downgrade(production);
-                let help = move || called.upgrade().map_or(Turn::Done, |shared| shared.help());
-                production.crew().detach(help)
+            // An extra worker that has not begun when the query is over finds no buffer.
+            let start_worker = || {
+                let weak = Arc::downgrade(buffer);
+                let turn = move || weak.upgrade().map_or(Turn::Done, |buffer| buffer.turn());
+                buffer.extra_workers().detach(turn)
             };
-            let next = production.next(consuming, &recruit);
+            let next = buffer.next(consumer, &start_worker);
             match next {
                 Ok(Some(items)) => self.current = items.into_iter(),
                 Ok(None) => drop(self.stop()),
                 Err(Halted) => {
-                    let production = self.stop()?;
-                    return Some(production.context().finish::<L, _>(Err(Halted)));
+                    let buffer = self.stop()?;
+                    return Some(buffer.context().finish::<L, _>(Err(Halted)));
                 }
             }
         }
     }
 }
 
-impl<P: Pipeline<Source: 'static>, L: Limits> IntoIter<P, L> {
-    /// Stops those who make items. What they have made, and what is left of the source, can then be
-    /// dropped, here and not on the thread of a helper that is about to end.
-    fn stop(&mut self) -> Option<Production<P::Source>> {
+impl<P: Pipeline<Source: 'static>, L: Cancellation> IntoIter<P, L> {
+    /// Stops the threads that make items. What they have made, and what is left of the source, can
+    /// then be dropped, here and not on the thread of an extra worker that is about to end.
+    fn stop(&mut self) -> Option<StreamBuffer<P::Source>> {
         let State::Producing(mut shared, _) = std::mem::replace(&mut self.state, State::Ended)
         else {
             return None;
@@ -265,7 +266,7 @@ impl<P: Pipeline<Source: 'static>, L: Limits> IntoIter<P, L> {
         let mut backoff = Backoff::new();
         loop {
             match Arc::try_unwrap(shared) {
-                Ok(production) => return Some(production),
+                Ok(buffer) => return Some(buffer),
                 Err(still) => shared = still,
             }
             backoff.wait();
@@ -273,13 +274,13 @@ impl<P: Pipeline<Source: 'static>, L: Limits> IntoIter<P, L> {
     }
 }
 
-impl<P: Pipeline<Source: 'static>, L: Limits> Drop for IntoIter<P, L> {
+impl<P: Pipeline<Source: 'static>, L: Cancellation> Drop for IntoIter<P, L> {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl<P: Pipeline<Source: 'static>, L: Limits> fmt::Debug for IntoIter<P, L> {
+impl<P: Pipeline<Source: 'static>, L: Cancellation> fmt::Debug for IntoIter<P, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoIter").field("ready", &self.current.len()).finish_non_exhaustive()
     }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::wait::cancel::CancelToken;
 
-/// Whether a query can be cancelled: [`Unlimited`] or [`Cancellable`].
-pub trait Limits: sealed::Limits {
+/// Whether a query can be cancelled: [`Uncancellable`] or [`Cancellable`].
+pub trait Cancellation: sealed::Cancellation {
     /// What a terminal yields whose result is a `T`.
     type Output<T>;
 
@@ -15,14 +15,14 @@ pub trait Limits: sealed::Limits {
 }
 
 mod sealed {
-    pub trait Limits: Send {
+    pub trait Cancellation: Send {
         fn token(self) -> Option<super::CancelToken>;
     }
 }
 
 /// A query that runs to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Unlimited;
+pub struct Uncancellable;
 
 /// A query [with a token](super::Query::with_cancel): its terminals yield a `Result`.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl fmt::Display for Cancelled {
 
 impl Error for Cancelled {}
 
-impl Limits for Unlimited {
+impl Cancellation for Uncancellable {
     type Output<T> = T;
 
     fn output<T>(outcome: Result<T, Cancelled>) -> T {
@@ -48,7 +48,7 @@ impl Limits for Unlimited {
     }
 }
 
-impl Limits for Cancellable {
+impl Cancellation for Cancellable {
     type Output<T> = Result<T, Cancelled>;
 
     fn output<T>(outcome: Result<T, Cancelled>) -> Result<T, Cancelled> {
@@ -56,13 +56,13 @@ impl Limits for Cancellable {
     }
 }
 
-impl sealed::Limits for Unlimited {
+impl sealed::Cancellation for Uncancellable {
     fn token(self) -> Option<CancelToken> {
         None
     }
 }
 
-impl sealed::Limits for Cancellable {
+impl sealed::Cancellation for Cancellable {
     fn token(self) -> Option<CancelToken> {
         Some(self.0)
     }

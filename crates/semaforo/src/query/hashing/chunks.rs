@@ -1,7 +1,7 @@
-//! Where items were, in order to put what comes of them into that order.
+//! The chunks that items came in, and the order of what is made of items from all of them.
 
-use crate::query::assembly::rearrange;
 use crate::query::context::{Context, Halted};
+use crate::query::parallel_vec::rearrange;
 use crate::query::sort::sort;
 
 /// The chunks that items came in.
@@ -23,7 +23,7 @@ impl Chunks {
         Self { begins: chunks, total }
     }
 
-    /// The number, among all items, of one that was in this place in the chunk at this position.
+    /// The number, among all items, of the one with this number in the chunk at this position.
     pub(crate) fn rank(&self, position: usize, number: usize) -> usize {
         let after = self.begins.partition_point(|(begin, _)| *begin <= position);
         self.begins[after - 1].1 + number
@@ -34,21 +34,21 @@ impl Chunks {
         self.total
     }
 
-    /// Puts things into the order of their ranks, of which no two are the same.
+    /// Puts values into the order of their ranks, of which no two are the same.
     pub(crate) fn in_order<V: Send>(
         &self,
         context: &Context,
         ranked: Vec<Vec<(usize, V)>>,
     ) -> Result<Vec<V>, Halted> {
         let len = ranked.iter().map(Vec::len).sum();
-        let (mut ranks, mut things) = (Vec::with_capacity(len), Vec::with_capacity(len));
-        for (rank, thing) in ranked.into_iter().flatten() {
+        let (mut ranks, mut values) = (Vec::with_capacity(len), Vec::with_capacity(len));
+        for (rank, value) in ranked.into_iter().flatten() {
             ranks.push(rank);
-            things.push(thing);
+            values.push(value);
         }
         let order = self.order(context, &ranks)?;
-        // SAFETY: every thing has one rank, and no two have the same.
-        Ok(unsafe { rearrange(context, things, &order) })
+        // SAFETY: every value has one rank, and no two have the same.
+        Ok(unsafe { rearrange(context, values, &order) })
     }
 
     /// The numbers of the ranks, from the smallest on.
@@ -60,12 +60,12 @@ impl Chunks {
             let sorted = sort(context, pairs, |one: &(usize, u32), other| one.cmp(other))?;
             return Ok(sorted.into_iter().map(|(_, index)| index).collect());
         }
-        let mut places = vec![NONE; self.total];
+        let mut by_rank = vec![NONE; self.total];
         for (rank, index) in ranks.iter().zip(0..) {
-            places[*rank] = index;
+            by_rank[*rank] = index;
         }
-        places.retain(|index| *index != NONE);
-        assert_eq!(places.len(), ranks.len(), "two were in the same place");
-        Ok(places)
+        by_rank.retain(|index| *index != NONE);
+        assert_eq!(by_rank.len(), ranks.len(), "two values have the same rank");
+        Ok(by_rank)
     }
 }

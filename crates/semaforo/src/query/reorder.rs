@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 /// Pieces, by the positions that they cover.
 #[derive(Debug)]
-pub(crate) struct Row<V> {
+pub(crate) struct Reorder<V> {
     /// Everything before this position has left.
     next: usize,
     /// By position, with the position behind each.
     waiting: BTreeMap<usize, (usize, V)>,
 }
 
-impl<V> Row<V> {
+impl<V> Reorder<V> {
     /// Begins at a position.
     pub(crate) fn new(next: usize) -> Self {
         Self { next, waiting: BTreeMap::new() }

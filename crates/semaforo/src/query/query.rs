@@ -1,19 +1,19 @@
-//! A query, and what can be set about it.
+//! [`Query`]: what it is made of, and how it is to run.
 
 use std::num::NonZero;
 
+use super::cancellation::{Cancellable, Cancellation, Uncancellable};
 use super::context::{Context, Halted};
-use super::crew::Crew;
-use super::limits::{Cancellable, Limits, Unlimited};
+use super::extra_workers::ExtraWorkers;
 use super::pipeline::Pipeline;
 use crate::tasks::Pool;
 use crate::wait::cancel::CancelToken;
 
 /// Items to come, and what is to be done to them, on as many threads as pay.
 ///
-/// A query is a description. It does nothing until one of its terminals is called: [`to_vec`](Self::to_vec),
-/// [`sum`](Self::sum), [`for_all`](Self::for_all) and so on. See the [module](super) for where queries
-/// come from.
+/// A query is a description. It does nothing until one of its terminals is called:
+/// [`to_vec`](Self::to_vec), [`sum`](Self::sum), [`for_all`](Self::for_all) and so on. See the
+/// [module](super) for where queries come from.
 ///
 /// `P` is what the query is made of, and `L` whether it [can be cancelled](Self::with_cancel).
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ use crate::wait::cancel::CancelToken;
 #[doc(alias = "ParallelEnumerable")]
 #[doc(alias = "PLINQ")]
 #[doc(alias = "LINQ")]
-pub struct Query<P, L = Unlimited> {
+pub struct Query<P, L = Uncancellable> {
     pub(super) pipeline: P,
     pub(super) settings: Settings,
     pub(super) limits: L,
@@ -60,12 +60,13 @@ impl<P: Pipeline> Query<P> {
     pub(super) fn new(pipeline: P) -> Self {
         let merge = Merge::default();
         let settings = Settings { ordered: true, merge, threads: None, pool: None, level: None };
-        Self { pipeline, settings, limits: Unlimited }
+        Self { pipeline, settings, limits: Uncancellable }
     }
 }
 
-impl<P: Pipeline, L: Limits> Query<P, L> {
-    /// From here on, items keep their order, as they do unless told otherwise. (PLINQ's `AsOrdered`.)
+impl<P: Pipeline, L: Cancellation> Query<P, L> {
+    /// From here on, items keep their order, as they do unless told otherwise. (PLINQ's
+    /// `AsOrdered`.)
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -101,10 +102,11 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self
     }
 
-    /// Uses no more than so many threads, the calling one among them; as many as the pool has unless
-    /// said. With one, the query runs on the calling thread. (PLINQ's `WithDegreeOfParallelism`.)
+    /// Uses no more than so many threads, the calling one among them; as many as the pool has
+    /// unless said. With one, the query runs on the calling thread. (PLINQ's
+    /// `WithDegreeOfParallelism`.)
     ///
-    /// The others are the pool's: more helpers than it has threads do not run at once.
+    /// The extra workers run on the pool's threads: no more of them at once than it has threads.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -123,8 +125,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self
     }
 
-    /// Has the calling thread helped by this pool, and not by [the one of the
-    /// process](Pool::global).
+    /// Runs the extra workers on this pool, and not on [the one of the process](Pool::global).
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -140,8 +141,9 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self
     }
 
-    /// The level of the helpers in the pool, its [normal](Pool::normal) one unless said; smaller is more
-    /// urgent. Between chunks they give way to tasks of more urgent levels.
+    /// The level of the extra workers in the pool, its [normal](Pool::normal) one unless said;
+    /// smaller is more urgent. Between chunks they leave their threads to tasks of more urgent
+    /// levels.
     ///
     /// ```
     /// use semaforo::query::prelude::*;
@@ -150,7 +152,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// ```
     ///
     /// # Panics
-    /// When a terminal calls for helpers, if the pool has no such level.
+    /// When a terminal starts extra workers, if the pool has no such level.
     pub fn with_priority(mut self, level: u32) -> Self {
         self.settings.level = Some(level);
         self
@@ -167,7 +169,8 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
     /// looked at between chunks, that is, about every 75 microseconds, or after every element that
     /// takes longer. (PLINQ's `WithCancellation`.)
     ///
-    /// What is complete when the token fires is not taken back. Of several tokens the last one counts.
+    /// What is complete when the token fires is not taken back. Of several tokens the last one
+    /// counts.
     ///
     /// ```
     /// use semaforo::CancelSource;
@@ -204,7 +207,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
         self,
         terminal: impl FnOnce(&Context, P::Source) -> Result<R, Halted>,
     ) -> L::Output<R> {
-        let context = Context::new(self.settings.crew(), self.limits.token());
+        let context = Context::new(self.settings.extra_workers(), self.limits.token());
         let outcome = context
             .run(|| self.pipeline.open(&context).and_then(|source| terminal(&context, source)));
         context.finish::<L, R>(outcome)
@@ -212,7 +215,7 @@ impl<P: Pipeline, L: Limits> Query<P, L> {
 }
 
 impl Settings {
-    pub(super) fn crew(&self) -> Crew {
-        Crew::new(self.threads, self.pool.clone(), self.level)
+    pub(super) fn extra_workers(&self) -> ExtraWorkers {
+        ExtraWorkers::new(self.threads, self.pool.clone(), self.level)
     }
 }

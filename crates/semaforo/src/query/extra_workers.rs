@@ -1,4 +1,4 @@
-//! The threads that work on a query: the calling one, and helpers, which are tasks of a pool.
+//! The threads that work on a query: the calling one, and extra workers, which are tasks of a pool.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -6,24 +6,25 @@ use std::thread;
 
 use crate::tasks::{self, Pool, Scope};
 
-/// What is to be done, by all together.
+/// What the threads of a query do together.
 pub(crate) trait Work: Sync {
-    /// Works for as long as there is work, or until this seat has to be left.
-    fn turn(&self, seat: Seat, crew: &Crew) -> Turn;
+    /// Works for as long as there is work, or until this thread has to leave.
+    fn turn(&self, role: Role, extra_workers: &ExtraWorkers) -> Turn;
 
-    /// How many helpers would find something to do.
-    fn room(&self) -> usize;
+    /// How many extra workers would find something to do.
+    fn useful_workers(&self) -> usize;
 }
 
-/// Who works.
+/// Which thread works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
-    /// The calling thread, while it works alone. It stops when help would pay.
-    Alone,
+pub(crate) enum Role {
+    /// The calling thread, while it works alone. It stops when extra workers would pay.
+    CallerAlone,
     /// The calling thread.
     Caller,
-    /// Another thread. It stops between chunks if it has to [give way](Crew::gives_way).
-    Helper,
+    /// A thread of the pool. It stops between chunks if it [should
+    /// leave](ExtraWorkers::should_leave).
+    Extra,
 }
 
 /// How a turn has ended.
@@ -31,21 +32,22 @@ pub(crate) enum Seat {
 pub(crate) enum Turn {
     /// There is nothing more to begin.
     Done,
-    /// There is more: it wants to be called again, by whoever has time.
+    /// There is more: a later turn, on any thread, goes on with it.
     Yield,
 }
 
-/// How many work on a query, whose threads they are, and how urgently.
+/// How many threads work on a query, which pool's they are, and how urgently they work.
 #[derive(Clone, Debug)]
-pub(crate) struct Crew {
+pub(crate) struct ExtraWorkers {
+    /// The calling thread and the extra workers.
     threads: usize,
-    /// The one that everybody shares, if none.
+    /// If none, the pool of the process.
     pool: Option<Pool>,
-    /// The pool's normal level, if none.
+    /// If none, the pool's normal level.
     level: Option<u32>,
 }
 
-impl Crew {
+impl ExtraWorkers {
     pub(crate) fn new(
         threads: Option<NonZero<usize>>,
         pool: Option<Pool>,
@@ -58,11 +60,12 @@ impl Crew {
         Self { threads: threads.map_or_else(usual, NonZero::get), pool, level }
     }
 
+    /// How many threads work, with the calling one.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Started only if somebody is to help.
+    /// The pool of the process is started only when a query needs an extra worker.
     fn pool(&self) -> &Pool {
         self.pool.as_ref().unwrap_or_else(|| Pool::global())
     }
@@ -71,66 +74,66 @@ impl Crew {
         self.level.unwrap_or_else(|| self.pool().normal())
     }
 
-    /// Whether a helper should leave its thread to something more urgent.
-    pub(crate) fn gives_way(&self) -> bool {
+    /// Whether an extra worker should leave its thread to something more urgent.
+    pub(crate) fn should_leave(&self) -> bool {
         #[cfg(test)]
-        if tests::PUSHED.with(|pushed| pushed.replace(!pushed.get())) {
+        if tests::LEAVES.with(|leaves| leaves.replace(!leaves.get())) {
             return true;
         }
         self.pool().has_more_urgent_than(self.level())
     }
 
-    /// Runs the work on this thread, alone at first; then, if it takes longer, with helpers. Returns
-    /// when all is done. The work must not panic.
+    /// Runs the work on this thread, alone at first; then, if it takes longer, with extra workers.
+    /// Returns when all is done. The work must not panic.
     pub(crate) fn run(&self, work: &impl Work) {
         if self.threads > 1 {
-            if work.turn(Seat::Alone, self) == Turn::Done {
+            if work.turn(Role::CallerAlone, self) == Turn::Done {
                 return;
             }
-            let helpers = work.room().min(self.threads - 1);
-            if helpers > 0 {
-                return self.with_helpers(
-                    || work.turn(Seat::Helper, self),
-                    |recruit| {
-                        // The others do the work of a helper that cannot be had.
-                        let _all = (0..helpers).all(|_| recruit());
-                        while work.turn(Seat::Caller, self) == Turn::Yield {}
+            let workers = work.useful_workers().min(self.threads - 1);
+            if workers > 0 {
+                return self.with_extra_workers(
+                    || work.turn(Role::Extra, self),
+                    |start_worker| {
+                        // The other threads do the work of one that cannot be had.
+                        let _all = (0..workers).all(|_| start_worker());
+                        while work.turn(Role::Caller, self) == Turn::Yield {}
                     },
                 );
             }
         }
-        while work.turn(Seat::Caller, self) == Turn::Yield {}
+        while work.turn(Role::Caller, self) == Turn::Yield {}
     }
 
-    /// Runs `body`, which can recruit helpers, one per call, unless that says false. Those who have not
-    /// begun when it ends never do; returns when the others are gone.
-    pub(crate) fn with_helpers<R>(
+    /// Runs `body`, which can start extra workers, one per call, unless the call says false.
+    /// Workers that have not begun when `body` ends never do; returns when the others are done.
+    pub(crate) fn with_extra_workers<R>(
         &self,
-        help: impl Fn() -> Turn + Sync,
+        turn: impl Fn() -> Turn + Sync,
         body: impl FnOnce(&dyn Fn() -> bool) -> R,
     ) -> R {
-        let help = &help;
+        let turn = &turn;
         self.pool().scope(|scope| {
             scope.set_level(self.level());
-            let result = body(&|| self.pool().is_open() && recruit(scope, help));
+            let result = body(&|| self.pool().is_open() && start_worker(scope, turn));
             scope.withdraw();
             result
         })
     }
 
-    /// Runs what waits for helpers.
+    /// Runs what waits for extra workers.
     pub(crate) fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
         tasks::blocking(wait)
     }
 
-    /// Starts a helper that nobody waits for. False if it cannot be had.
-    pub(crate) fn detach(&self, help: impl Fn() -> Turn + Send + 'static) -> bool {
+    /// Starts an extra worker that no scope waits for. False if it cannot be had.
+    pub(crate) fn detach(&self, turn: impl Fn() -> Turn + Send + 'static) -> bool {
         let open = self.pool().is_open();
         if open {
-            let crew = self.clone();
+            let extra_workers = self.clone();
             self.pool().at(self.level()).execute(move || {
-                if help() == Turn::Yield {
-                    crew.detach(help);
+                if turn() == Turn::Yield {
+                    extra_workers.detach(turn);
                 }
             });
         }
@@ -138,14 +141,14 @@ impl Crew {
     }
 }
 
-/// Starts a helper; false if the query is over.
-fn recruit<'scope, H: Fn() -> Turn + Sync>(
+/// Starts an extra worker; false if the query is over.
+fn start_worker<'scope, H: Fn() -> Turn + Sync>(
     scope: &'scope Scope<'scope, '_>,
-    help: &'scope H,
+    turn: &'scope H,
 ) -> bool {
     scope.execute_unless_withdrawn(move || {
-        if help() == Turn::Yield {
-            recruit(scope, help);
+        if turn() == Turn::Yield {
+            start_worker(scope, turn);
         }
     })
 }
@@ -161,8 +164,8 @@ mod tests {
     use crate::query::prelude::*;
 
     thread_local! {
-        /// In unit tests every helper gives way after every other chunk.
-        pub(super) static PUSHED: Cell<bool> = const { Cell::new(false) };
+        /// In unit tests every extra worker leaves after every other chunk.
+        pub(super) static LEAVES: Cell<bool> = const { Cell::new(false) };
     }
 
     fn dawdle<T>(_: &T) {
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_that_give_way_lose_nothing() {
+    fn extra_workers_that_leave_lose_nothing() {
         let slow = || (0..2000_u32).as_parallel().with_threads(4).inspect(dawdle);
         assert!(slow().to_vec().into_iter().eq(0..2000));
         assert_eq!(slow().sum::<u32>(), 1999 * 1000);
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_query_stays_where_it_is_and_a_long_one_gets_help() {
+    fn a_short_query_stays_where_it_is_and_a_long_one_gets_extra_workers() {
         let threads = |count: u32, each: &(dyn Fn(u32, &Mutex<HashSet<ThreadId>>) + Sync)| {
             let seen = Mutex::new(HashSet::new());
             (0..count).as_parallel().with_threads(4).for_all(|n| {
@@ -200,20 +203,20 @@ mod tests {
             });
             seen.into_inner().unwrap()
         };
-        // Whoever is kept from running for a while has a long query.
+        // On a thread that is kept from running for a while, a short query seems long.
         let here = HashSet::from([thread::current().id()]);
         assert!((0..1000).any(|_| threads(3, &|n, _| dawdle(&n)) == here));
-        let crew = threads(200, &|n, seen| match n {
-            // Longer than anybody works alone.
+        let took_part = threads(200, &|n, seen| match n {
+            // Longer than the calling thread works alone.
             0 => (0..200).for_each(|n| dawdle(&n)),
-            // Whoever has the next one does not go on before another has come.
+            // The thread that has the next one does not go on before another has come.
             _ => {
                 while seen.lock().unwrap().len() < 2 {
                     thread::yield_now();
                 }
             }
         });
-        assert!((2..=4).contains(&crew.len()), "{} threads took part", crew.len());
-        assert!(crew.contains(&thread::current().id()));
+        assert!((2..=4).contains(&took_part.len()), "{} threads took part", took_part.len());
+        assert!(took_part.contains(&thread::current().id()));
     }
 }

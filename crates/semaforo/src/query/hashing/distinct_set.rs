@@ -5,8 +5,8 @@ use std::hash::Hash;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use super::partition::{Entry, Gathered, Partition, Shard, partition};
-use super::places::Chunks;
+use super::chunks::Chunks;
+use super::partition::{Accumulator, Entry, Partition, Shard, partition};
 use super::{LARGE, Sharding, small};
 use crate::query::context::{Context, Halted};
 use crate::query::jobs::jobs;
@@ -24,14 +24,14 @@ pub trait Identity<T>: Send + Sync {
 
 /// The different ones among the items that were seen.
 #[derive(Debug)]
-pub(crate) struct Seen<K, V> {
-    shards: Vec<Kinds<K, V>>,
+pub(crate) struct DistinctSet<K, V> {
+    shards: Vec<DistinctShard<K, V>>,
     chunks: Chunks,
 }
 
 /// The different ones of a shard.
 #[derive(Debug)]
-struct Kinds<K, V> {
+struct DistinctShard<K, V> {
     /// Numbers of entries.
     table: HashTable<u32>,
     entries: Vec<Entry<K, First<V>>>,
@@ -45,8 +45,8 @@ pub(crate) struct First<V> {
     value: V,
 }
 
-impl<V: Send> Gathered<(usize, V)> for First<V> {
-    const KEYS: usize = 4096;
+impl<V: Send> Accumulator<(usize, V)> for First<V> {
+    const MAX_KEYS: usize = 4096;
 
     fn new(position: usize, (number, value): (usize, V)) -> Self {
         Self { position, number, value }
@@ -60,28 +60,28 @@ impl<V: Send> Gathered<(usize, V)> for First<V> {
     }
 }
 
-/// The first of every kind, among the items that are admitted. Whether an item is depends on its hash
-/// and its key.
+/// The first of every kind, among the items that are admitted. Whether an item is depends on its
+/// hash and its key.
 pub(crate) fn sieve<S: Source, D: Identity<S::Item>>(
     context: &Context,
     source: &S,
     sharding: &Sharding,
     identity: &D,
     admit: impl Fn(u64, &D::Key) -> bool + Sync,
-) -> Result<Seen<D::Key, D::Rest>, Halted> {
+) -> Result<DistinctSet<D::Key, D::Rest>, Halted> {
     let split = |number, item| {
         let (key, rest) = identity.split(item);
         (key, (number, rest))
     };
     let Partition { shards, chunks, len } = partition(context, source, sharding, split, admit)?;
-    let shards = jobs(context, shards, len > LARGE, Kinds::new)?;
-    Ok(Seen { shards, chunks })
+    let shards = jobs(context, shards, len > LARGE, DistinctShard::new)?;
+    Ok(DistinctSet { shards, chunks })
 }
 
-impl<K: Eq, V: Send> Seen<K, V> {
+impl<K: Eq, V: Send> DistinctSet<K, V> {
     /// Whether there is one with this key.
     pub(crate) fn contains(&self, shard: usize, hash: u64, key: &K) -> bool {
-        let Kinds { table, entries } = &self.shards[shard];
+        let DistinctShard { table, entries } = &self.shards[shard];
         let is_it = |index: &u32| {
             let entry = &entries[*index as usize];
             entry.hash == hash && entry.key == *key
@@ -115,14 +115,14 @@ impl<K: Eq, V: Send> Seen<K, V> {
     }
 }
 
-impl<K: Eq, V: Send> Kinds<K, V> {
+impl<K: Eq, V: Send> DistinctShard<K, V> {
     fn new(shard: Shard<K, (usize, V), First<V>>) -> Self {
-        let mut kinds = Self { table: HashTable::new(), entries: Vec::new() };
-        shard.locals.into_iter().for_each(|local| kinds.insert(local));
-        shard.rest.for_each(|position, Entry { hash, key, value }| {
-            kinds.insert(Entry { hash, key, value: First::new(position, value) });
+        let mut shard_set = Self { table: HashTable::new(), entries: Vec::new() };
+        shard.accumulated.into_iter().for_each(|entry| shard_set.insert(entry));
+        shard.entries.for_each(|position, Entry { hash, key, value }| {
+            shard_set.insert(Entry { hash, key, value: First::new(position, value) });
         });
-        kinds
+        shard_set
     }
 
     /// Adds an entry, unless there is one like it. Of the two, the one that comes first is kept.
