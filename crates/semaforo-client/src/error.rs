@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// The server is stopping, and the request cannot be repeated safely.
     ShuttingDown,
-    /// Nobody could be reached.
+    /// No server could be reached.
     CannotConnect(io::Error),
     /// The connection was lost, for longer than the client's patience or with a request that cannot be
     /// repeated safely; or the client was closed.
@@ -41,7 +41,7 @@ pub enum Error {
     Nonsense(String),
 }
 
-/// A token is not sent to another machine where everybody on the way can read it.
+/// A token is not sent to another machine where it could be read on the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unencrypted(pub(crate) SocketAddr);
 

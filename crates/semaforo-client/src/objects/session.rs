@@ -6,9 +6,9 @@ use std::time::Instant;
 use semaforo::CancelToken;
 
 use crate::Error;
+use crate::completion::Granted;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::slot::Granted;
 
 /// A session of a client, to which its holds and its unacknowledged messages belong.
 ///
@@ -39,7 +39,7 @@ impl Session {
         Ok(Self { lease })
     }
 
-    /// What the server calls it: a secret, since whoever knows it can release what the session holds.
+    /// What the server calls it: a secret, since a client that knows it can release what the session holds.
     #[must_use]
     pub fn id(&self) -> &str {
         self.lease.id().unwrap_or_default()
