@@ -95,8 +95,8 @@ impl Connect {
         self
     }
 
-    /// How long a request that has no time limit of its own waits for a connection, before it fails with
-    /// [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
+    /// How long a request that has no time limit of its own waits for a connection, before it fails
+    /// with [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
@@ -244,8 +244,8 @@ mod tests {
         }
     }
 
-    /// Names are looked up elsewhere. If that takes long, the server is where it was; and what was found when it
-    /// was not needed any more is not used later.
+    /// Names are looked up elsewhere. If that takes long, the server is where it was; and what was
+    /// found when it was not needed any more is not used later.
     #[test]
     fn a_name_that_is_not_found_again_does_no_harm() {
         /// Says when its thread is over, and so has told what it has found.

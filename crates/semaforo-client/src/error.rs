@@ -22,8 +22,9 @@ pub enum Error {
     Conflict(String),
     /// The hold, or the message, is not this session's any more.
     Gone(String),
-    /// The server refused, for one of the other reasons of the protocol. Also if it was not even asked,
-    /// since it could only have refused: a payload that is not JSON (400), or too large or too deep (413).
+    /// The server refused, for one of the other reasons of the protocol. Also if it was not even
+    /// asked, since it could only have refused: a payload that is not JSON (400), or too large or
+    /// too deep (413).
     Refused {
         /// The status of the answer.
         status: u16,
@@ -34,8 +35,8 @@ pub enum Error {
     ShuttingDown,
     /// No server could be reached.
     CannotConnect(io::Error),
-    /// The connection was lost, for longer than the client's patience or with a request that cannot be
-    /// repeated safely; or the client was closed.
+    /// The connection was lost, for longer than the client's patience or with a request that cannot
+    /// be repeated safely; or the client was closed.
     Disconnected,
     /// The server said something that is not an answer to this.
     Nonsense(String),

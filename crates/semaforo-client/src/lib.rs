@@ -167,7 +167,8 @@ impl Client {
         Call::new(&self.handle, spec, |_, granted| Session::new(granted))
     }
 
-    /// Fires when the client's session is lost: the one that it has now, or the next if it has none.
+    /// Fires when the client's session is lost: the one that it has now, or the next if it has
+    /// none.
     #[must_use]
     pub fn session_lost(&self) -> CancelToken {
         self.handle.session_lost()
@@ -176,9 +177,9 @@ impl Client {
     /// Ends the session, which releases everything that it holds, and the connection. Requests on
     /// their way, and all that come later, fail with [`Disconnected`](Error::Disconnected).
     ///
-    /// It happens also when the last clone, guard and request are dropped, but then no caller can wait
-    /// for it: a process that ends at once may leave a session behind until its time to live is over.
-    /// It takes two seconds at most.
+    /// It happens also when the last clone, guard and request are dropped, but then no caller can
+    /// wait for it: a process that ends at once may leave a session behind until its time to live
+    /// is over. It takes two seconds at most.
     pub fn close(self) -> Call<()> {
         let completion = Arc::new(Completion::default());
         self.handle.close(Completer::new(Arc::clone(&completion)));

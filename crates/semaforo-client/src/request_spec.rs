@@ -197,9 +197,9 @@ impl RequestSpec {
         write_request(output, &self.method, &self.path, own.headers().chain(headers), payload);
     }
 
-    /// Whether some server can read it. One that cannot does not know whose request it is, and closes
-    /// the connection, on which all the others depend. How much this one takes is known when the
-    /// request is sent.
+    /// Whether some server can read it. One that cannot does not know whose request it is, and
+    /// closes the connection, on which all the others depend. How much this one takes is known when
+    /// the request is sent.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.repeat == Repeat::UntilDone {
             // It ends what was granted, and has nothing in it that was not in the request for that.

@@ -80,7 +80,8 @@ impl Driver {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it is shutting down"));
         }
         if answer.status == 204 && asked.is_told_too_early(now) {
-            // The server is about to close the connection, because of something else. Nothing has happened.
+            // The server is about to close the connection, because of something else. Nothing has
+            // happened.
             if asked.spec.repeat == Repeat::Never {
                 if let Some(mut asked) = self.forget(number) {
                     asked.fail(Error::Disconnected);
@@ -115,9 +116,9 @@ impl Driver {
 
     /// The server could not read something, and so it does not say what.
     ///
-    /// A server that has named its limits does not say that, since the client keeps to them. Another
-    /// one means something that it has not answered: what waited was answered before. That is sent
-    /// again, and what is there the next time, too, fails; so does what is not sent twice.
+    /// A server that has named its limits does not say that, since the client keeps to them.
+    /// Another one means something that it has not answered: what waited was answered before. That
+    /// is sent again, and what is there the next time, too, fails; so does what is not sent twice.
     fn unread(&mut self, status: u16, message: &str) {
         let mut over = Vec::new();
         for (number, asked) in &mut self.outstanding {

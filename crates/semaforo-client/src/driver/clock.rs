@@ -43,8 +43,8 @@ impl Driver {
         }
     }
 
-    /// When the silence is too long, and whether the connection is dead then or only to be tried. Errands are
-    /// answered at once; a request may wait for as long as it likes.
+    /// When the silence is too long, and whether the connection is dead then or only to be tried.
+    /// Housekeeping is answered at once; a request may wait for as long as it likes.
     fn silence(&self) -> Option<(Instant, bool)> {
         let limit = SILENCE.min(self.settings.ttl / 3);
         if let Some((_, housekeeping)) = self.housekeeping.first_key_value() {

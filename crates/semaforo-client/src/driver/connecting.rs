@@ -20,7 +20,8 @@ use crate::error::Unencrypted;
 use crate::request_spec::Repeat;
 
 impl Settings {
-    /// Whether a token may be sent there: encrypted, within this machine, or because it was allowed.
+    /// Whether a token may be sent there: encrypted, within this machine, or because it was
+    /// allowed.
     pub(super) fn may_know_tokens(&self, address: SocketAddr) -> bool {
         let is_here = address.ip().to_canonical().is_loopback();
         self.insecure || self.target.tls.is_some() || is_here
@@ -172,7 +173,8 @@ impl Driver {
     }
 }
 
-/// Between half and all of it, so that the clients of a server that comes back do not all come at once.
+/// Between half and all of it, so that the clients of a server that comes back do not all come at
+/// once.
 fn jittered(pause: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX);
     pause / 2 + (pause / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))

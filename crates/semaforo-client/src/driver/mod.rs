@@ -40,16 +40,16 @@ const ALARM: Token = Token(2);
 
 /// A connection has to stand, and the server to have answered, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// So long it may take to find out where the server is. Resolvers wait for 5 s before they ask the next of their
-/// servers, and that one has to have its time, too.
+/// So long it may take to find out where the server is. Resolvers wait for 5 s before they ask the
+/// next of their servers, and that one has to have its time, too.
 const FIRST_RESOLVE_LIMIT: Duration = Duration::from_secs(15);
 /// The same, if it is known where the server was.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 /// The first pause before connecting again; each one is twice as long as the one before.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// After so long without a word, while one is expected, the server is asked for one; after so long again without it
-/// the connection is dead. Shorter if the time to live is.
+/// After so long without a word, while one is expected, the server is asked for one; after so long
+/// again without it the connection is dead. Shorter if the time to live is.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The answer to a request whose time is up has this time to arrive, while the connection stands.
 const GRACE: Duration = Duration::from_secs(1);

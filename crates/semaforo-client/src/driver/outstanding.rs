@@ -59,8 +59,8 @@ impl Outstanding {
         }
     }
 
-    /// Whether the server is only asked to forget it: it was abandoned, perhaps before the server has read it, and
-    /// if it were done now nothing would undo it.
+    /// Whether the server is only asked to forget it: it was abandoned, perhaps before the server
+    /// has read it, and if it were done now nothing would undo it.
     fn is_to_be_cancelled(&self) -> bool {
         self.is_abandoned && self.spec.undo == Undo::Nothing
     }
@@ -75,8 +75,8 @@ impl Outstanding {
     ) {
         let mut own = ClientHeaders { id: number, seq: self.seq, ..ClientHeaders::default() };
         if self.is_abandoned {
-            // Only the outcome is wanted, if there is one. Also of a raw request that did not say that it waits, or
-            // said so in a header of its own.
+            // Only the outcome is wanted, if there is one. Also of a raw request that did not say
+            // that it waits, or said so in a header of its own.
             self.spec.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("timeout"));
             own.timeout = Some(0);
         } else if let (true, Some(deadline)) = (self.spec.waits, self.deadline) {
@@ -87,7 +87,8 @@ impl Outstanding {
         }
         if let Some(session) = session {
             if let (true, Some(seq)) = (self.is_to_be_cancelled(), self.seq) {
-                // As soon as the server knows, not even what is still on its way from before is done.
+                // As soon as the server knows, not even what is still on its way from before is
+                // done.
                 session.answered(seq);
             }
             own.acked = session.news();
@@ -126,7 +127,8 @@ impl Outstanding {
     pub(super) fn is_told_too_early(&self, now: Instant) -> bool {
         match self.spec.repeat {
             Repeat::Idempotent => self.deadline.is_none_or(|deadline| now < deadline),
-            // It may have a time limit that only the server knows, or a number by which others can withdraw it.
+            // It may have a time limit that only the server knows, or a number by which others can
+            // withdraw it.
             Repeat::Never => {
                 let mut own = ["timeout", "seq"].iter();
                 self.deadline.is_none() && own.all(|name| self.spec.get(name).is_none())
@@ -140,8 +142,8 @@ impl Outstanding {
         matches!(status, 200 | 204) && self.spec.row.is_some_and(|row| row.renews)
     }
 
-    /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it may be done, or
-    /// granted something.
+    /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it
+    /// may be done, or granted something.
     pub(super) fn outlives_its_caller(&self) -> bool {
         match self.spec.repeat {
             Repeat::UntilDone => true,

@@ -51,9 +51,10 @@ impl Event {
 
     /// Waits until it is set, or one is let through.
     ///
-    /// If a request for an event that lets one through is dropped, cancelled or timed out at the very
-    /// moment in which it is let through, that set is used up: unlike a hold it cannot be given back
-    /// (setting it again could let two through). Where that matters, use a semaphore or a queue.
+    /// If a request for an event that lets one through is dropped, cancelled or timed out at the
+    /// very moment in which it is let through, that set is used up: unlike a hold it cannot be
+    /// given back (setting it again could let two through). Where that matters, use a semaphore or
+    /// a queue.
     pub fn wait(&self) -> Call<()> {
         self.object.call(self.object.numbered(Method::Wait))
     }

@@ -45,8 +45,8 @@ impl Queue {
         Put { handle: Arc::clone(&self.object.handle), spec, make: |reply| reply.number("message") }
     }
 
-    /// Puts a message into the queue, and waits until a request has taken it. Withdrawn before, it is
-    /// not in the queue any more.
+    /// Puts a message into the queue, and waits until a request has taken it. Withdrawn before, it
+    /// is not in the queue any more.
     pub fn transfer(&self, json: impl Into<String>) -> Put<()> {
         let spec = self.object.numbered(Method::Transfer).payload(json);
         Put { handle: Arc::clone(&self.object.handle), spec, make: |_| Ok(()) }
@@ -178,13 +178,14 @@ impl Delivery {
     /// Acknowledges the message: it is gone from the queue. That happens also if the request is
     /// dropped.
     ///
-    /// Ends with [`SessionLost`](Error::SessionLost) or [`Gone`](Error::Gone) if it was too late, and
-    /// the message has returned.
+    /// Ends with [`SessionLost`](Error::SessionLost) or [`Gone`](Error::Gone) if it was too late,
+    /// and the message has returned.
     pub fn ack(mut self) -> Call<()> {
         self.end_and_call(Method::Ack, None)
     }
 
-    /// Gives the message back, to its place in the queue. That happens also if the request is dropped.
+    /// Gives the message back, to its place in the queue. That happens also if the request is
+    /// dropped.
     pub fn give_back(mut self) -> Call<()> {
         self.end_and_call(Method::Return, None)
     }

@@ -58,9 +58,9 @@ pub struct WriteGuard(Hold);
 impl ReadGuard {
     /// Asks to write instead, without letting go in between.
     ///
-    /// Yields the read guard again, as the inner error, if there are other readers: two that both waited
-    /// for the other to go would wait for ever. If the request fails otherwise, or is dropped, the
-    /// hold is released.
+    /// Yields the read guard again, as the inner error, if there are other readers: two that both
+    /// waited for the other to go would wait for ever. If the request fails otherwise, or is
+    /// dropped, the hold is released.
     pub fn upgrade(self) -> Call<Result<WriteGuard, Self>> {
         let handle = Arc::clone(self.0.handle());
         let spec = self.0.spec(Method::Upgrade).undo(Undo::Release);
@@ -83,8 +83,8 @@ impl ReadGuard {
 }
 
 impl WriteGuard {
-    /// Goes on as a reader; no writer comes in between. If the request fails, or is dropped, the hold
-    /// is released.
+    /// Goes on as a reader; no writer comes in between. If the request fails, or is dropped, the
+    /// hold is released.
     pub fn downgrade(self) -> Call<ReadGuard> {
         let handle = Arc::clone(self.0.handle());
         let spec = self.0.spec(Method::Downgrade);

@@ -33,9 +33,9 @@ impl Semaphore {
         self.object.create(self.object.numbered(Method::Create).header("permits", permits))
     }
 
-    /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for good
-    /// and [added](Self::add) by any client, and nothing comes back when a client dies. There are so many
-    /// at first, also none, and never more than the maximum.
+    /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for
+    /// good and [added](Self::add) by any client, and nothing comes back when a client dies. There
+    /// are so many at first, also none, and never more than the maximum.
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
@@ -91,8 +91,8 @@ impl Semaphore {
     }
 
     /// Lets it have so many permits from now on. Those that are held beyond that are kept back when
-    /// they are released; a request for more than there can be is refused when its turn comes. Of an
-    /// open one it is the maximum.
+    /// they are released; a request for more than there can be is refused when its turn comes. Of
+    /// an open one it is the maximum.
     pub fn resize(&self, permits: u32) -> Call<()> {
         self.object.call(self.object.numbered(Method::Resize).header("permits", permits))
     }
@@ -116,8 +116,8 @@ impl Permit {
         self.permits
     }
 
-    /// Gives them back, and waits until the server has said so. They are given back also if the request
-    /// is dropped.
+    /// Gives them back, and waits until the server has said so. They are given back also if the
+    /// request is dropped.
     pub fn release(self) -> Call<()> {
         self.hold.release()
     }
