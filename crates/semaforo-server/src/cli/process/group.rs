@@ -13,7 +13,7 @@ use rustix::process::{
     test_kill_process_group, waitpid,
 };
 
-use super::orders;
+use super::guardian_messages;
 use super::signals;
 use super::terminal::Terminal;
 use crate::cli::connection::TOKEN_VARIABLE;
@@ -64,7 +64,7 @@ impl Group {
                 signals::unwatch();
                 die_with_parent(parent)?;
                 if let Some(pipe) = guardian {
-                    orders::announce(BorrowedFd::borrow_raw(pipe), own);
+                    guardian_messages::announce(BorrowedFd::borrow_raw(pipe), own);
                 }
                 turn.map_or(Ok(()), |turn| turn.take(own))
             });

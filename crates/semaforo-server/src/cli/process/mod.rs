@@ -11,9 +11,10 @@
 //! | the client and its guardian are killed | the kernel |
 
 pub(super) mod group;
+pub(super) mod guarded_session;
 pub(super) mod guardian;
+mod guardian_messages;
 pub(super) mod lifetime;
 mod lines;
-pub(super) mod orders;
 pub(super) mod signals;
 pub(super) mod terminal;

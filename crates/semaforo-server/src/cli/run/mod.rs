@@ -6,8 +6,7 @@ mod supervision;
 mod waiting;
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
-use std::sync::mpsc::{self, Sender};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,7 +21,7 @@ use self::holdings::{Held, Wanted};
 use super::context::Context;
 use super::duration;
 use super::exit::Failure;
-use super::process::signals;
+use super::process::guarded_session::events_of_signals;
 
 /// What is passed on to the child.
 const FORWARDED: [i32; 9] =
@@ -105,9 +104,7 @@ enum Event {
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         let wanted = self.wanted()?;
-        signals::heed_children();
-        let (sender, events) = mpsc::channel();
-        forward_signals(&sender)?;
+        let (sender, events) = events_of_signals(&FORWARDED, Event::Signal)?;
         let client = context.connection.open(self.ttl)?;
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let result = waiting::acquire(&client, &wanted, deadline, self.quiet, &sender, &events)
@@ -144,18 +141,4 @@ impl Run {
         }
         Ok(wanted)
     }
-
-    fn command(&self) -> Command {
-        let mut words = self.command.iter();
-        let mut command = Command::new(words.next().map_or("".as_ref(), |word| word.as_os_str()));
-        command.args(words);
-        command
-    }
-}
-
-fn forward_signals(sender: &Sender<Event>) -> Result<()> {
-    let sender = sender.clone();
-    Ok(signals::watch(&FORWARDED, move |signal| {
-        let _ = sender.send(Event::Signal(signal));
-    })?)
 }

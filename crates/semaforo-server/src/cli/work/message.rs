@@ -10,7 +10,7 @@ use rustix::process::WaitStatus;
 use semaforo_client::{Delivery, Error};
 use serde_json::json;
 
-use super::crew::Crew;
+use super::workers::Workers;
 use crate::cli::exit::{not_started, say};
 use crate::cli::process::group::Group;
 use crate::cli::queue;
@@ -22,11 +22,11 @@ const FITS_INTO_PIPE: usize = 4096;
 /// that kills whoever has it would never be given up.
 const SPARE_DELIVERIES: u64 = 10;
 /// How long a message that is given up waits for space where it is to go.
-const BURIAL: Duration = Duration::from_secs(2);
+const DEAD_QUEUE_LIMIT: Duration = Duration::from_secs(2);
 /// How often it is looked meanwhile whether the worker is to end.
 const ROUND: Duration = Duration::from_millis(250);
 
-impl Crew {
+impl Workers {
     /// Runs the command for a message, and says to the queue what came of it.
     pub(super) fn handle(&self, delivery: Delivery) -> Result<()> {
         let limit = self.work.max_deliveries;
@@ -136,7 +136,7 @@ impl Crew {
     fn give_up(&self, delivery: Delivery, reason: &str) -> Result<()> {
         let (number, deliveries) = (delivery.number, delivery.deliveries);
         if let Some(dead) = &self.work.dead
-            && let Err(error) = self.bury(dead, &delivery.payload)
+            && let Err(error) = self.put_into_dead_queue(dead, &delivery.payload)
         {
             say(&format!("message {number} cannot be put into {dead:?}: {error}"));
             return self.give_back(delivery, reason, None, true);
@@ -153,8 +153,8 @@ impl Crew {
     }
 
     /// Puts a message where those go that are given up. That may be full, also for ever.
-    fn bury(&self, dead: &str, payload: &str) -> Result<(), Error> {
-        let limit = Instant::now() + BURIAL;
+    fn put_into_dead_queue(&self, dead: &str, payload: &str) -> Result<(), Error> {
+        let limit = Instant::now() + DEAD_QUEUE_LIMIT;
         let dead = self.client.queue(dead);
         loop {
             // The server says whether it happened. Of a put that is cancelled here nobody would know.
