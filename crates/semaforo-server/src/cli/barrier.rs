@@ -25,7 +25,7 @@ pub(super) enum Barrier {
         #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
         timeout: Option<Duration>,
     },
-    /// Makes a broken barrier whole; those who wait fail
+    /// Makes a broken barrier whole; parties that wait fail
     Reset {
         /// Its name
         name: String,

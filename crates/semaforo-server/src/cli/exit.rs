@@ -60,7 +60,7 @@ impl Failure {
         Self::with(USAGE, message)
     }
 
-    /// Ended by a signal; whoever sent it needs no explanation.
+    /// Ended by a signal; its sender needs no explanation.
     pub(super) fn signalled(signal: i32) -> anyhow::Error {
         Self::with(by_signal(signal), "")
     }

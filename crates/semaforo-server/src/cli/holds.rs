@@ -149,7 +149,7 @@ impl Acquire {
                 context.output.answer(&reply)
             }
         };
-        // If nobody learns of it, nobody can release it.
+        // If it is not printed, no process can release it.
         if let Err(error) = told {
             let _ = client.close().wait();
             return Err(error);
@@ -159,7 +159,7 @@ impl Acquire {
         Ok(())
     }
 
-    /// Somebody else's session, which must not end while this waits.
+    /// Another process's session, which must not end while this waits.
     fn in_session(
         &self,
         context: &Context,

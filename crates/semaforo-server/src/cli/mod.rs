@@ -86,7 +86,7 @@ enum Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
     if arguments.get(1..).is_some_and(|words| words == [process::guardian::WORD]) {
-        // What only this program itself uses is nobody's option, not even a hidden one.
+        // What only this program itself uses is not an option, not even a hidden one.
         let guarded = process::guardian::guard().map(|()| ExitCode::SUCCESS);
         return guarded.unwrap_or_else(|error| exit::report(&error));
     }

@@ -19,7 +19,7 @@ pub(super) enum Semaphore {
         /// How many permits it has
         #[arg(long, value_name = "N")]
         permits: u32,
-        /// It only counts: to acquire permits uses them up, and anybody may add some, with `semaphore add`
+        /// It only counts: to acquire permits uses them up, and any client may add some, with `semaphore add`
         #[arg(long)]
         open: bool,
         /// How many there are at first [default: all]

@@ -100,7 +100,7 @@ pub(super) struct Serve {
     /// A name by which HTTP clients may call this server, beside addresses and localhost
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Shows /metrics to everybody, also if --tokens are needed for all else
+    /// Shows /metrics without a token, also if --tokens are needed for all else
     #[arg(long)]
     open_metrics: bool,
     /// What is logged to the standard error output

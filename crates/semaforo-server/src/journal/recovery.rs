@@ -21,7 +21,7 @@ use super::{
     worker::Cancelled,
 };
 
-/// The very first segment is smaller than the others: somebody waits for the server to start, and the next
+/// The very first segment is smaller than the others: clients wait for the server to start, and the next
 /// one is being made meanwhile.
 const FIRST_SEGMENT: usize = 4 << 20;
 
@@ -283,7 +283,7 @@ impl<D: Disk, F: Fold> Recovery<'_, D, F> {
         Ok(walked)
     }
 
-    /// Whether damage can be what a crash left of batches that nobody had been promised.
+    /// Whether damage can be what a crash left of batches that had not been confirmed.
     fn check_torn(&self, damage: &Damage, bytes: &[u8], seal: Seal) -> Result<(), OpenError> {
         let Damage { name, offset, found } = damage;
         let lost = self.position + 1;

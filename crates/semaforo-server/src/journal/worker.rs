@@ -20,7 +20,7 @@ pub enum Background {
     Inline,
 }
 
-/// Tells work that nobody waits for it any more.
+/// Tells work that its result is not wanted any more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancelled(Arc<AtomicBool>);
 

@@ -23,7 +23,7 @@ const NUMBERED: usize = 1;
 pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 
 impl Kernel {
-    /// What is asked of a barrier, whether or not anybody is there.
+    /// What is asked of a barrier, whether or not parties are there.
     pub(super) fn serve_barrier(
         &mut self,
         context: &RequestContext,

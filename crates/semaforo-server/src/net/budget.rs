@@ -15,7 +15,7 @@
 //! A connection moves when its peer takes output, or when input is read from it. One that waits for
 //! another, or whose output waits for the service, is not blamed.
 //!
-//! A share is half of the budget divided by the connections of the loop, so that those who have
+//! A share is half of the budget divided by the connections of the loop, so that those that have
 //! less than theirs never have more than half together. Who asks little at a time, and takes the
 //! answers, is served until the last.
 

@@ -100,7 +100,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// No connections, and nobody to listen yet.
+    /// No connections, and no listener yet.
     pub fn new(limits: Limits) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), Token(WAKER))?;

@@ -23,7 +23,7 @@ pub const BUFFERS: usize = 1 << 30;
 /// A peer that takes nothing for so long while output waits for it is closed.
 pub const STUCK: Duration = Duration::from_secs(30);
 
-/// Whoever connects has so long for a first request, or the place is given to another.
+/// A new connection has so long for its first request, or its place is given to another.
 pub const FIRST_REQUEST: Duration = Duration::from_secs(10);
 
 /// A request of at most a MiB has so long from its first byte to its last: a line of 300 kbit/s.

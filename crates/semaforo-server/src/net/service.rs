@@ -149,12 +149,12 @@ pub trait Service {
         net.abort(id);
     }
 
-    /// The connection is gone, whoever wanted it. Called exactly once for each that was opened.
+    /// The connection is gone, whether the service, the peer or a failure has closed it. Called exactly once for each that was opened.
     fn closed(&mut self, net: &mut Connections, id: ConnectionId, closed: Closed) {
         let _ = (net, id, closed);
     }
 
-    /// Somebody has used a [`Waker`](super::Waker) since the last turn.
+    /// A [`Waker`](super::Waker) was used since the last turn.
     fn woken(&mut self, net: &mut Connections) {
         let _ = net;
     }

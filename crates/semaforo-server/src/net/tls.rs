@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection};
 
 /// Output handed to TLS at a time: one record. What is in a record that was begun counts as sent,
-/// so a smaller one tells more exactly what reached nobody.
+/// so a smaller one tells more exactly what never arrived.
 const RECORD: usize = 16 << 10;
 
 /// Why a certificate or a key cannot be used.
@@ -151,7 +151,7 @@ impl Session {
         Ok(Box::new(Self { connection, unsent: 0 }))
     }
 
-    /// Output that was handed over and has reached nobody.
+    /// Output that was handed over and has not arrived.
     pub(super) fn unsent(&self) -> usize {
         self.unsent
     }

@@ -11,7 +11,7 @@ use super::limits::{EVENT_ROUNDS, EVENTS};
 use super::{Connections, Reason, Service};
 
 impl Connections {
-    /// Serves until [`Connections::stop`] was called and everybody is gone. An error means that the
+    /// Serves until [`Connections::stop`] was called and all connections are gone. An error means that the
     /// operating system would not say which sockets are ready; nothing can be served then.
     pub fn run<S: Service>(&mut self, service: &mut S) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);

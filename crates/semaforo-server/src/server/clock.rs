@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// Later than anybody waits for.
+/// Later than any request waits.
 const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// Milliseconds of the wall clock.

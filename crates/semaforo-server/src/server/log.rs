@@ -1,6 +1,6 @@
 //! The log: lines for people, written by a thread of low priority.
 //!
-//! Whoever logs never waits: lines go through a bounded queue, and when it is full they are dropped and
+//! A thread that logs never waits: lines go through a bounded queue, and when it is full they are dropped and
 //! counted, and the count is logged once there is room again. A slow terminal or a full pipe delays no request.
 
 use std::fmt;
@@ -55,7 +55,7 @@ pub fn tell_lost(lost: u64) {
 pub enum Level {
     /// Who was refused, and who administers: written whatever else is.
     Audit,
-    /// Something is broken, and somebody has to do something about it.
+    /// Something is broken, and the operator has to do something about it.
     Error,
     /// Something went wrong, and the server coped.
     Warning,
@@ -97,7 +97,7 @@ struct Line {
 #[derive(Clone)]
 pub struct Log {
     level: Level,
-    /// None: nobody reads it.
+    /// None: lines are dropped.
     queue: Option<SyncSender<Line>>,
     /// How many lines may be queued, without those of the audit.
     places: usize,
@@ -187,7 +187,7 @@ impl Log {
         std::thread::Builder::new().name("log".into()).spawn(move || {
             lower_priority();
             writer.run(&receive);
-            // Nobody waits any more if the process gave up on it.
+            // There is no receiver any more if the process gave up on it.
             let _ = finished.send(());
         })?;
         Ok((
@@ -196,7 +196,7 @@ impl Log {
         ))
     }
 
-    /// A log that nobody reads.
+    /// A log whose lines are dropped.
     #[must_use]
     pub fn silent() -> Self {
         Self { level: Level::Audit, queue: None, places: 0, counts: Arc::default() }
@@ -354,7 +354,7 @@ impl Writer {
     }
 }
 
-/// Text with its control characters escaped, so that nobody can forge a line or move the cursor.
+/// Text with its control characters escaped, so that logged text cannot forge a line or move the cursor.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {

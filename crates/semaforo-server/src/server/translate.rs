@@ -176,7 +176,7 @@ impl<'a> Words<'a, '_> {
         })
     }
 
-    /// A time in milliseconds; what is longer than anybody lives is for ever.
+    /// A time in milliseconds; what is longer than [`MAX_DELAY`] is for ever.
     fn timeout(&self) -> Result<Option<u64>, Answer> {
         Ok(self.number(&TIMEOUT)?.filter(|time| *time <= MAX_DELAY))
     }

@@ -1,4 +1,4 @@
-//! Who dies, and that nobody runs meanwhile who must not.
+//! Processes that are killed, and that no command runs meanwhile that must not.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ fn the_client_is_killed() {
     let began = Instant::now();
     first.signal(Signal::KILL);
     assert_eq!(next.wait().code(), 0);
-    // The guardian has ended the session: nobody has waited for its time to live.
+    // The guardian has ended the session: the next one has not waited for its time to live.
     assert!(began.elapsed() < Duration::from_secs(15));
     assert_eq!(scene.evidence.starts().len(), 2);
     scene.evidence.check();
@@ -194,7 +194,7 @@ fn the_server_goes_away() {
 
 #[test]
 fn the_server_goes_away_and_the_child_does_not() {
-    // Nobody listens; only what the child has started does not.
+    // All of them ignore the signal, or only what the child has started.
     for stubborn in ["trap '' TERM; LIVE & wait; sleep 1000", "(trap '' TERM; LIVE) & wait"] {
         let mut scene = Scene::new();
         let pid = scene.server.directory.file("pid");

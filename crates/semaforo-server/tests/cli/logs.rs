@@ -200,7 +200,7 @@ fn nor_does_it_keep_a_process_whose_journal_has_failed() {
     assert!(lost > 4096, "{lost}");
 }
 
-/// Figures for everybody, and nothing else.
+/// Statistics without a token, and nothing else.
 #[test]
 fn open_metrics_need_no_token() {
     let directory = Directory::new();

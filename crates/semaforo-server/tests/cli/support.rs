@@ -325,7 +325,7 @@ pub(crate) fn attentive(program: &str) -> Command {
     command
 }
 
-/// Whether nobody of a process group runs any more.
+/// Whether no process of a process group runs any more.
 pub(crate) fn is_gone(group: &str) -> bool {
     !fs::read_dir("/proc").unwrap().any(|entry| {
         let status = fs::read_to_string(entry.unwrap().path().join("stat")).unwrap_or_default();

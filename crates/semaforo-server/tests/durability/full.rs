@@ -68,7 +68,7 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     assert!(refused < 30 && call(&kept(refused)).contains(r#""Status":507"#), "{refused}");
     assert!(call(&kept(1)).contains("Payload") || refused == 1);
     assert!(call(r#"{"Method":"SHOW","Path":"q"}"#).contains(r#""Status":200"#));
-    // Somebody makes space.
+    // Space is made.
     disk.set_capacity(None);
     while !call(&put).contains(r#""Status":200"#) {
         thread::yield_now();
@@ -87,7 +87,7 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     assert_eq!(pieces, accepted, "as many messages as were put and not taken");
 }
 
-/// Those who wait for space in a queue wait on when there is none for the journal, and are let in when there is.
+/// Requests that wait for space in a queue wait on when there is none for the journal, and are let in when there is.
 #[test]
 fn on_a_full_disk_nobody_is_let_in_who_waits() {
     let disk = SimulatedDisk::new();

@@ -109,8 +109,8 @@ fn a_connection_that_half_closes_and_is_gone() {
     assert!(world.given_up.is_empty());
 }
 
-/// A message that was to be transferred by a connection that is gone may be taken until it is withdrawn: nobody
-/// was told that it was not.
+/// A message that was to be transferred by a connection that is gone may be taken until it is withdrawn: no
+/// client was told that it was not.
 #[test]
 fn transfers_of_a_connection_that_is_gone() {
     let mut world = slow_world();

@@ -1,4 +1,4 @@
-//! What has ended gives back what it had in portions: nobody is kept waiting by it, and in the end all is as if it
+//! What has ended gives back what it had in portions: no request is kept waiting by it, and in the end all is as if it
 //! had been at once.
 
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn answered(world: &World, requests: &[Request]) -> usize {
 }
 
 /// CLOSE is answered when all is given back. Until then nothing can be done for the session, and each portion is for
-/// whoever waits.
+/// the requests that wait.
 #[test]
 fn a_session_that_is_closed() {
     let mut world = slow_world();
@@ -243,7 +243,7 @@ fn a_queue_where_many_wait_is_deleted() {
     assert_eq!(world.kernel.census().bytes, 0);
 }
 
-/// What a latch has let through is let through, also if it is deleted before everybody was told.
+/// What a latch has let through is let through, also if it is deleted before all of them were told.
 #[test]
 fn a_latch_that_is_deleted_when_it_has_opened() {
     let mut world = slow_world();
@@ -327,7 +327,7 @@ fn messages_that_are_due() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Somebody asks for something.
+    /// A request for something.
     Ask {
         at: u64,
         object: usize,

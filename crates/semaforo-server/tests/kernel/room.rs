@@ -1,4 +1,4 @@
-//! How much one step may do for those who waited: the rest is postponed, and nobody overtakes meanwhile.
+//! How much one step may do for requests that waited: the rest is postponed, and no request overtakes meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -490,7 +490,7 @@ proptest! {
     }
 }
 
-/// A journal without space holds up only those who would add a message to it.
+/// A journal without space holds up only the requests that would add a message to it.
 #[test]
 fn who_adds_nothing_is_not_held_up_by_a_full_disk() {
     let mut world = World::default();

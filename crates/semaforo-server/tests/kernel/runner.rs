@@ -529,7 +529,7 @@ impl Runner {
         assert!(told.iter().all(|request| self.world.status(*request) == Some(503)));
     }
 
-    /// Everybody goes, and everything is deleted: nothing is left.
+    /// All connections and sessions go, and everything is deleted: nothing is left.
     pub(crate) fn leave(mut self) {
         self.compare_snapshot();
         for connection in 0..CONNECTIONS {

@@ -15,7 +15,7 @@ fn world(permits: u32, held: u32) -> (World, Vec<u64>) {
     (world, fences)
 }
 
-/// Those who wait for so many permits each, on connections 1, 2 and so on.
+/// The requests that wait for so many permits each, on connections 1, 2 and so on.
 fn line(world: &mut World, asks: &[u32]) -> Vec<Request> {
     let ask = |(at, permits)| world.ask(connection(at), Semaphore, NAME, acquire(permits));
     (1..).zip(asks.iter().copied()).map(ask).collect()

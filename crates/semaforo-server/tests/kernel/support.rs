@@ -351,7 +351,7 @@ impl World {
         self.show(kind, name).map_or(0, |view| view.waiting)
     }
 
-    /// How many permits of a semaphore nobody holds.
+    /// How many permits of a semaphore are free.
     #[track_caller]
     pub(crate) fn available(&mut self, name: &str) -> u32 {
         match self.details(Kind::Semaphore, name) {
@@ -360,7 +360,7 @@ impl World {
         }
     }
 
-    /// Everybody has gone: nothing may be left.
+    /// All connections and sessions have gone: nothing may be left.
     #[track_caller]
     pub(crate) fn assert_empty(&self) {
         let census = self.kernel.census();

@@ -1,4 +1,4 @@
-//! The connection layer under random pieces, pauses, releases and resets: everyone gets exactly
+//! The connection layer under random pieces, pauses, releases and resets: each connection gets exactly
 //! what is theirs, in order.
 
 use std::io::{Read, Write};

@@ -84,7 +84,7 @@ fn a_half_closed_connection_ends_although_a_session_waits_on() {
     client.done(&format!("ACQUIRE /locks/a session={session} seq=1"));
 }
 
-/// Whoever is about to be closed is not handed anything any more.
+/// A connection that is about to be closed is not handed anything any more.
 #[test]
 fn a_connection_that_is_closed_gives_up_waiting_first() {
     let server = Server::start();

@@ -149,7 +149,7 @@ fn replay(kind: &str, transcript: &str) {
         match (direction, text) {
             (">", request) => {
                 client.send_bytes(names.fill(request).as_bytes());
-                // If somebody else goes on, this one has to wait first.
+                // If another connection goes on, this one has to wait first.
                 let next =
                     lines.get(index + 1).map_or("", |next| next.split(['<', '>']).next().unwrap());
                 if next != who {
@@ -343,7 +343,7 @@ fn limits_are_as_they_are_said_to_be() {
             assert!(help.contains(&default), "{option} {default}");
         }
     }
-    // Those that nobody outside can notice.
+    // Those that no client can notice.
     let inner = [
         "READ_BUFFER",
         "ACCEPTS_PER_TURN",

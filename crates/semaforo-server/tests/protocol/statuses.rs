@@ -396,7 +396,7 @@ fn a_token_allows_what_its_line_says() {
     client.ask("CREATE ci/q").is(403);
     client.ask("SHUTDOWN /").is(403);
     client.ask("PUT ci/q").is(404);
-    // What belongs to no name is for everyone with a token, wherever it is said.
+    // What belongs to no name is for every client with a token, wherever it is said.
     client.done("PING /locks/a");
     client.done("ECHO /no/where");
     // A token of one request is for that request.

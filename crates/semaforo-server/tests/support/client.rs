@@ -125,7 +125,7 @@ impl Client {
         Self { stream, input: Vec::new() }
     }
 
-    /// One with so small a receive buffer that a server soon notices that nobody reads.
+    /// One with so small a receive buffer that a server soon notices that the client does not read.
     pub fn connect_narrow(address: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

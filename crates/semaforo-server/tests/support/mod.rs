@@ -161,7 +161,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < LONG, "not in time: {what}");
-        // Not to wait for it, but to leave the processor to those who make it so.
+        // Not to wait for it, but to leave the processor to the threads that make it so.
         thread::sleep(Duration::from_micros(300));
     }
 }

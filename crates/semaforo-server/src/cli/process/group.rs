@@ -25,19 +25,19 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cli) struct Group(Pid);
 
-/// Whether there is anybody in a group.
+/// Whether processes of a group are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// Nobody runs any more.
+    /// None of them runs any more.
     Gone,
     Here,
-    /// Somebody is there, and nobody whom this process may send signals to: `sudo` makes a command another user's.
+    /// Some run, but none that this process may send signals to: `sudo` makes a command another user's.
     OutOfReach,
 }
 
 impl Group {
     pub(super) fn of_number(number: i32) -> Option<Self> {
-        // 0 and 1 are not groups of children, but everybody's.
+        // 0 and 1 are not groups of children, but those of all processes.
         if number > 1 { Pid::from_raw(number).map(Self) } else { None }
     }
 
@@ -60,7 +60,7 @@ impl Group {
         unsafe {
             command.process_group(0).pre_exec(move || {
                 let own = getpid();
-                // Before anybody learns of the group, and may send it something.
+                // Before another process learns of the group, and may send it something.
                 signals::unwatch();
                 die_with_parent(parent)?;
                 if let Some(pipe) = guardian {
@@ -107,12 +107,12 @@ impl Group {
         self.send(Signal::KILL.as_raw());
     }
 
-    /// Whether nobody of it runs any more.
+    /// Whether no process of it runs any more.
     pub(super) fn is_gone(self) -> bool {
         self.presence() == Presence::Gone
     }
 
-    /// Blocks until nobody of it runs any more whom this process could end.
+    /// Blocks until no process of it runs any more that this one could end.
     pub(in crate::cli) fn outlast(self, mut meanwhile: impl FnMut()) {
         while self.presence() == Presence::Here {
             meanwhile();
@@ -130,7 +130,7 @@ fn presence(reached: rustix::io::Result<()>, runs: impl FnOnce() -> Option<bool>
     match reached {
         Err(Errno::SRCH) => Presence::Gone,
         Err(_) => Presence::OutOfReach,
-        // Those that have ended, but whose end nobody has looked at, count as members. If their parent never looks,
+        // Processes that have ended, but were not waited for, count as members. If their parent never looks,
         // the group never vanishes: then only the states of all processes tell.
         Ok(()) if runs() == Some(false) => Presence::Gone,
         Ok(()) => Presence::Here,
@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_gone_when_nobody_of_it_runs() {
+    fn a_group_is_gone_when_no_process_of_it_runs() {
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::null());
         let (group, child) = Group::start(&mut command, None, None).unwrap();
         assert!(!group.is_gone());
         group.kill();
-        // Nobody has looked at its end yet, so that the group is still there.
+        // It was not waited for yet, so that the group is still there.
         while !group.is_gone() {
             thread::yield_now();
         }

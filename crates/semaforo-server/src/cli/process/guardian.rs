@@ -121,7 +121,7 @@ impl Guardian {
 
 /// What the guardian's process does.
 pub(in crate::cli) fn guard() -> Result<()> {
-    // A session of its own: what happens on the terminal does not concern it. Whoever ends a whole service by signals
+    // A session of its own: what happens on the terminal does not concern it. A supervisor that ends a whole service by signals
     // means the client, and the client ends its guardian.
     let _ = rustix::process::setsid();
     signals::watch(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM], |_| {})?;

@@ -20,7 +20,7 @@ pub(super) enum Next {
     /// Without its end.
     Line(String),
     Nothing,
-    /// Nobody has the other end any more.
+    /// The other end is closed.
     End,
 }
 

@@ -40,7 +40,7 @@ fn bit(signal: i32) -> u64 {
 
 /// Calls `deliver` for each of these signals that arrives, for as long as the process lives.
 ///
-/// Those that are ignored stay ignored: whoever started this process (`nohup`, a shell that starts something in the
+/// Those that are ignored stay ignored: what started this process (`nohup`, a shell that starts something in the
 /// background) wants it so, also for the child.
 pub(in crate::cli) fn watch(
     signals: &[i32],
@@ -94,7 +94,7 @@ pub(super) fn unwatch() {
     }
 }
 
-/// Children can be waited for from now on. If whoever started this process has it ignore their end, the system forgets
+/// Children can be waited for from now on. If the parent of this process has it ignore their end, the system forgets
 /// how they ended.
 pub(in crate::cli) fn heed_children() {
     set(SIGCHLD, Action::DEFAULT);

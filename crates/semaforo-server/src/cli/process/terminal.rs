@@ -12,7 +12,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::signals::{self, Action};
 
-/// A signal that stops whoever uses the terminal out of turn.
+/// The signal that stops a process which uses the terminal out of turn.
 const OUT_OF_TURN: i32 = signal_hook::consts::SIGTTOU;
 
 /// The terminal that controls this process, when this process had it at the beginning.

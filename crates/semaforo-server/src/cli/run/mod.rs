@@ -33,7 +33,7 @@ const FORWARDED: [i32; 9] =
 /// order, whatever the order here, so that two runs never wait for each other. Signals are passed on to the command,
 /// whose status is the exit status. It finds SEMAFORO_FENCE, SEMAFORO_HOLDINGS and SEMAFORO_SERVER in its environment.
 ///
-/// If the session is lost, the command is terminated before anybody else can hold what it held, as far as that can be
+/// If the session is lost, the command is terminated before another can hold what it held, as far as that can be
 /// known on this machine. Only a resource that checks fences is safe from a holder that was paused.
 #[derive(Args, Debug)]
 pub(super) struct Run {
@@ -114,7 +114,7 @@ impl Run {
         result.map(supervision::Ending::exit)
     }
 
-    /// What is to be held, in the order in which everyone asks for it.
+    /// What is to be held, in the order in which every `run` asks for it.
     fn wanted(&self) -> Result<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = self.lock.iter().cloned().map(Wanted::Lock).collect();
         if let Some(name) = self.semaphore.clone() {

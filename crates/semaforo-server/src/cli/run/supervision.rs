@@ -26,7 +26,7 @@ use crate::cli::process::terminal::Terminal;
 pub(super) enum Ending {
     Exited(u8),
     Signalled(i32),
-    /// By Ctrl-C: whoever waits for this process wants to know that.
+    /// By Ctrl-C: the parent of this process wants to know that.
     Interrupted,
     /// The session was lost, and the command terminated.
     Lost,
@@ -106,7 +106,7 @@ pub(super) fn run(
         Supervision { run, session, guardian, group, terminal, is_lost: false, ending: None };
     let ending = supervision.watch(events);
     let guardian = supervision.finish();
-    // Others go on before anybody learns that this one has ended.
+    // The next holders go on before the parent of this process learns that it has ended.
     drop(held);
     let _ = client.clone().close().wait();
     guardian.stop();
@@ -231,7 +231,7 @@ impl Supervision<'_> {
         let Some(terminal) = &self.terminal else { return };
         let shell = getppid().and_then(|parent| getsid(Some(parent)).ok());
         if shell.is_none() || shell != getsid(None).ok() {
-            // Nobody could continue this process.
+            // There is no shell that could continue this process.
             return self.group.send(SIGCONT);
         }
         if terminal.is_of(self.group.leader()) {

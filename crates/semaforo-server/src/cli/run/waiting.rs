@@ -18,7 +18,7 @@ use crate::cli::exit::Failure;
 /// How often it is looked who is before us.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// Waits until everything is held, and says so to whoever sits at the terminal.
+/// Waits until everything is held, and says so on the terminal.
 pub(super) fn acquire(
     client: &Client,
     wanted: &[Wanted],

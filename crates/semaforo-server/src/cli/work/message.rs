@@ -15,11 +15,11 @@ use crate::cli::exit::{not_started, say};
 use crate::cli::process::group::Group;
 use crate::cli::queue;
 
-/// A pipe takes at least so much before anybody reads.
+/// A pipe takes at least so much before its reader reads.
 const FITS_INTO_PIPE: usize = 4096;
-/// So many deliveries above the limit a message is given up without being run. Below, they may have been nobody's fault:
+/// So many deliveries above the limit a message is given up without being run. Below, they may not be the message's fault:
 /// also one that was returned because a worker was told to end, or died, counts as delivered. Without this a message
-/// that kills whoever has it would never be given up.
+/// that kills its worker would never be given up.
 const SPARE_DELIVERIES: u64 = 10;
 /// How long a message that is given up waits for space where it is to go.
 const DEAD_QUEUE_LIMIT: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ impl Workers {
         let limit = self.work.max_deliveries;
         let most = limit.map(|limit| limit.saturating_add(SPARE_DELIVERIES));
         if most.is_some_and(|most| delivery.deliveries > most) {
-            // Whoever had it before died of it, or with it.
+            // The workers that had it before died of it, or with it.
             return self.give_up(delivery, "was delivered too often");
         }
         let status = match self.run(&delivery) {
@@ -66,7 +66,7 @@ impl Workers {
             .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());
         let (group, input) = {
             let mut running = self.running();
-            // Terminated between being taken and being started: everybody else has been told already.
+            // Terminated between being taken and being started: the commands that ran have been told already.
             if self.is_terminating() {
                 return Ok(None);
             }
@@ -157,7 +157,7 @@ impl Workers {
         let limit = Instant::now() + DEAD_QUEUE_LIMIT;
         let dead = self.client.queue(dead);
         loop {
-            // The server says whether it happened. Of a put that is cancelled here nobody would know.
+            // The server says whether it happened. Of a put that is cancelled here it would not be known.
             match dead.put(payload).timeout(ROUND).wait() {
                 Err(Error::TimedOut) if !self.is_stopping() && Instant::now() < limit => {}
                 result => return result.map(drop),

@@ -460,7 +460,7 @@ fn is_new(kernel: &Kernel, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// A session's id, which nobody can guess.
+/// A session's id, which cannot be guessed.
 fn draw() -> SessionId {
     let mut bytes = [0; 16];
     // Without randomness there are no secrets, and nothing better to do than to end.

@@ -486,7 +486,7 @@ impl<B: Backend> Service for Http<B> {
         input.len() - rest.len()
     }
 
-    /// Nobody is there to wait for an answer.
+    /// The connection that waited for an answer is closed.
     fn ended(&mut self, _: &mut Connections, id: ConnectionId) {
         if let Some(waiting) = self.client(id).and_then(|client| client.waiting.as_ref()) {
             let ticket = waiting.ticket;

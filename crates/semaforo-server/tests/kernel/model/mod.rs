@@ -281,7 +281,7 @@ impl Model {
         Received::Waits
     }
 
-    /// Whether it can be granted something: somebody is there to take it, and reads.
+    /// Whether it can be granted something: its connection is there to take it, and reads.
     fn is_awake(&self, wait: &Wait) -> bool {
         matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. })
             || wait.connection.is_some_and(|connection| !self.paused.contains(&connection))
@@ -426,7 +426,7 @@ impl Model {
         }
     }
 
-    /// Those who have to hear from a server that stops.
+    /// The requests that have to hear from a server that stops.
     pub(crate) fn attached(&self) -> Vec<Request> {
         self.waits
             .iter()

@@ -26,7 +26,7 @@ pub struct SimulatedDisk {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Somebody may go on who was held.
+    /// A thread that was held may go on.
     released: Condvar,
 }
 
@@ -116,7 +116,7 @@ impl SimulatedDisk {
         self.shared.released.notify_all();
     }
 
-    /// Waits until somebody is held.
+    /// Waits until a thread is held.
     pub fn wait_until_held(&self) {
         let state = self.state();
         let waited = self.shared.released.wait_while(state, |state| state.waiting == 0);
