@@ -1,5 +1,5 @@
-//! Whatever is done to the files of a journal: opening it never panics, never makes up an event, and what it accepts
-//! is accepted again and can be added to.
+//! Whatever is done to the files of a journal: opening it never panics, never makes up an event,
+//! and what it accepts is accepted again and can be added to.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! Barriers: parties that wait for each other.
 //!
-//! A barrier comes into being with its first party and is gone when all have arrived, so a round is a barrier
-//! of its own. Rounds are numbered by fences: a round that is not there any more is over.
+//! A barrier comes into being with its first party and is gone when all have arrived, so a round is
+//! a barrier of its own. Rounds are numbered by fences: a round that is not there any more is over.
 
 use super::answer::{Answer, Header, Status};
 use super::decide::{bad_request, error, no_such_method};
@@ -14,12 +14,13 @@ use super::{Kernel, Kind, MAX_PARTIES, Output, Reply, RequestContext, SMALL};
 
 /// The line of parties whose answer is not kept: if there are very many they are told by and by.
 const PLAIN: usize = 0;
-/// The line of parties whose answer is kept, in the batch of the event that the barrier has tripped: after a crash all
-/// of them have it, or none.
+/// The line of parties whose answer is kept, in the batch of the event that the barrier has
+/// tripped: after a crash all of them have it, or none.
 const NUMBERED: usize = 1;
 
-/// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are kept together when the
-/// last has come: that has to fit into one batch of the journal, and to be quickly done.
+/// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are
+/// kept together when the last has come: that has to fit into one batch of the journal, and to be
+/// quickly done.
 pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 
 impl Kernel {
@@ -71,7 +72,8 @@ impl Kernel {
             && !self.is_postponed(id)
             && self.state.object(id).is_some_and(|object| object.waiting == 0)
         {
-            // The parties that waited were forgotten in a restart, and no party has come since then.
+            // The parties that waited were forgotten in a restart, and no party has come since
+            // then.
             self.dissolve(id, out);
             there = None;
         }
@@ -133,7 +135,8 @@ impl Kernel {
         Reply::Answer(arrived(barrier.generation, index))
     }
 
-    /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is broken.
+    /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is
+    /// broken.
     fn dissolve(&mut self, id: ObjectId, out: &mut Output) {
         let Some(object) = self.state.object(id) else { return };
         let name = object.name.clone();

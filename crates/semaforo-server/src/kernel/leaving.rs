@@ -1,8 +1,8 @@
-//! What has ended, and had so much that giving it back takes longer than a turn may last: sessions and connections with
-//! very many holds or waiting requests, objects where very many requests wait.
+//! What has ended, and had so much that giving it back takes longer than a turn may last: sessions
+//! and connections with very many holds or waiting requests, objects where very many requests wait.
 //!
-//! A session is over for its client at once, and an object's name is free at once. What they had is given back in
-//! [portions](Output::portion), by the ticks that follow.
+//! A session is over for its client at once, and an object's name is free at once. What they had is
+//! given back in [portions](Output::portion), by the ticks that follow.
 
 use super::answer::{Answer, Status};
 use super::barriers::{arrived, broken};
@@ -17,10 +17,12 @@ use super::{EndedSession, Kernel, Output, SMALL, SessionEnd};
 /// More bytes than the event of a hold that is given back has in the journal, or that of messages.
 const RELEASED: usize = 32;
 
-/// More bytes than the outcome of a request that was let through has in the journal when it is kept.
+/// More bytes than the outcome of a request that was let through has in the journal when it is
+/// kept.
 const OUTCOME: usize = 64;
 
-/// An owner that has ended, and still has something; or a connection with which there is [more to do](super::connections).
+/// An owner that has ended, and still has something; or a connection with which there is [more to
+/// do](super::connections).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) owner: Owner,
@@ -29,7 +31,8 @@ pub(super) struct Leaving {
 }
 
 impl Kernel {
-    /// Ends a session. Whether all that it had is given back already; otherwise `closer` is answered when it is.
+    /// Ends a session. Whether all that it had is given back already; otherwise `closer` is
+    /// answered when it is.
     pub(super) fn end_session(
         &mut self,
         slot: SessionSlot,
@@ -96,7 +99,8 @@ impl Kernel {
         self.leaving.extend(owners.map(|owner| Leaving { owner, closer: None }));
     }
 
-    /// Ends a request whose turn has come if its session has ended, or its connection. Whether it has.
+    /// Ends a request whose turn has come if its session has ended, or its connection. Whether it
+    /// has.
     pub(super) fn comes_too_late(&mut self, wait_id: WaitId, out: &mut Output) -> bool {
         if self.leaving.is_empty() {
             return false;
@@ -110,7 +114,8 @@ impl Kernel {
         self.is_overdue(wait_id, out)
     }
 
-    /// The requests of a connection that close a session wait no longer: what they want is going to happen.
+    /// The requests of a connection that close a session wait no longer: what they want is going to
+    /// happen.
     pub(super) fn excuse_closers(&mut self, key: ConnectionKey, tell: bool, out: &mut Output) {
         for leaving in &mut self.leaving {
             if let Some(origin) = leaving.closer.take_if(|origin| origin.connection == key)
@@ -135,7 +140,8 @@ impl Kernel {
 
     /// Gives back another portion of what has ended.
     pub(super) fn go_on_giving_back(&mut self, now: Millis, out: &mut Output) {
-        // Objects first: what an owner has of an object that is deleted is not its own to give back.
+        // Objects first: what an owner has of an object that is deleted is not its own to give
+        // back.
         while let Some(id) = self.retired.front().copied() {
             if !self.take_apart(id, out) {
                 return;
@@ -204,8 +210,9 @@ impl Kernel {
         out.has_space(SMALL.saturating_add(waiting.saturating_mul(OUTCOME)))
     }
 
-    /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on it is taken apart by
-    /// and by. Requests that wait there get [their last word](Self::last_word).
+    /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on
+    /// it is taken apart by and by. Requests that wait there get [their last
+    /// word](Self::last_word).
     pub(super) fn retire(&mut self, id: ObjectId, event: &Event<'_>, out: &mut Output) {
         if !out.unrecorded {
             event.encode(&mut out.events);
@@ -239,14 +246,15 @@ impl Kernel {
         false
     }
 
-    /// Whether a request that was let through can be told now: if its answer is kept the journal needs space for that.
+    /// Whether a request that was let through can be told now: if its answer is kept the journal
+    /// needs space for that.
     pub(super) fn can_be_told(&self, wait_id: WaitId, out: &Output) -> bool {
         let is_kept = self.waits.get(wait_id).is_some_and(|wait| wait.retry.is_some());
         !is_kept || out.has_space(SMALL)
     }
 
-    /// The answer to a request that waits at an object that is gone: the barrier may have tripped, the request may have
-    /// been let through.
+    /// The answer to a request that waits at an object that is gone: the barrier may have tripped,
+    /// the request may have been let through.
     pub(super) fn last_word(&self, wait_id: WaitId) -> Option<Answer> {
         let wait = self.waits.get(wait_id)?;
         let object = self.state.object(wait.object).filter(|object| object.is_retired)?;
@@ -259,8 +267,8 @@ impl Kernel {
         })
     }
 
-    /// The answer to a request that waits at an object that is deleted: what was let through, and only was not told, has
-    /// got through.
+    /// The answer to a request that waits at an object that is deleted: what was let through, and
+    /// only was not told, has got through.
     pub(super) fn farewell(&self, wait_id: WaitId) -> Answer {
         if self.was_let_through(wait_id) {
             return Answer::done();

@@ -249,7 +249,8 @@ pub enum Settings {
         /// How many permits there are.
         permits: u32,
     },
-    /// A semaphore whose permits are not held: to acquire one uses it up, and any client may add one.
+    /// A semaphore whose permits are not held: to acquire one uses it up, and any client may add
+    /// one.
     OpenSemaphore {
         /// The most permits that there can be.
         permits: u32,

@@ -192,8 +192,9 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes `output` from `start` on, and moves `start` to where the rest begins, also if it fails.
-    /// There is a rest when the socket takes no more, which clears `writable`, or when hands are still being shaken.
+    /// Encrypts and writes `output` from `start` on, and moves `start` to where the rest begins,
+    /// also if it fails. There is a rest when the socket takes no more, which clears `writable`, or
+    /// when hands are still being shaken.
     pub(super) fn write(
         &mut self,
         stream: &mut TcpStream,

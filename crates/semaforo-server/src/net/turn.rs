@@ -11,8 +11,8 @@ use super::limits::{EVENT_ROUNDS, EVENTS};
 use super::{Connections, Reason, Service};
 
 impl Connections {
-    /// Serves until [`Connections::stop`] was called and all connections are gone. An error means that the
-    /// operating system would not say which sockets are ready; nothing can be served then.
+    /// Serves until [`Connections::stop`] was called and all connections are gone. An error means
+    /// that the operating system would not say which sockets are ready; nothing can be served then.
     pub fn run<S: Service>(&mut self, service: &mut S) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         self.now = Instant::now();
@@ -136,8 +136,8 @@ impl Connections {
         }
     }
 
-    /// An event may be about an earlier connection with the same index; it does no harm then, since only a
-    /// read or a write decides what is true.
+    /// An event may be about an earlier connection with the same index; it does no harm then, since
+    /// only a read or a write decides what is true.
     fn note_connection<S: Service>(&mut self, service: &mut S, index: usize, event: &Event) {
         let Some(connection) = self.slab.get_mut(index) else { return };
         if event.is_error()

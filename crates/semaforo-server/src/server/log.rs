@@ -1,7 +1,8 @@
 //! The log: lines for people, written by a thread of low priority.
 //!
-//! A thread that logs never waits: lines go through a bounded queue, and when it is full they are dropped and
-//! counted, and the count is logged once there is room again. A slow terminal or a full pipe delays no request.
+//! A thread that logs never waits: lines go through a bounded queue, and when it is full they are
+//! dropped and counted, and the count is logged once there is room again. A slow terminal or a full
+//! pipe delays no request.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -17,7 +18,8 @@ use super::calendar::Moment;
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;
 
-/// Places in the queue that only lines of the audit may use, so that no flood of others pushes them out.
+/// Places in the queue that only lines of the audit may use, so that no flood of others pushes them
+/// out.
 const AUDIT_PLACES: usize = 1024;
 
 /// A longer line is cut: what a client sent may be part of it.
@@ -232,8 +234,8 @@ impl Log {
         is_queued
     }
 
-    /// Waits for a moment until the lines so far are written. How many were lost. For a process that
-    /// ends without dropping its logs.
+    /// Waits for a moment until the lines so far are written. How many were lost. For a process
+    /// that ends without dropping its logs.
     pub fn wait_until_written(&self) -> u64 {
         let limit = Instant::now() + LAST_LINES;
         while self.counts.lost() > 0 && Instant::now() < limit {
@@ -274,8 +276,8 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Only this thread: on Linux every thread has a priority of its own. Elsewhere it would be the whole
-/// process.
+/// Only this thread: on Linux every thread has a priority of its own. Elsewhere it would be the
+/// whole process.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
@@ -354,7 +356,8 @@ impl Writer {
     }
 }
 
-/// Text with its control characters escaped, so that logged text cannot forge a line or move the cursor.
+/// Text with its control characters escaped, so that logged text cannot forge a line or move the
+/// cursor.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {

@@ -45,8 +45,8 @@ fn written(header: Header, value: u64) -> Value<'static> {
     }
 }
 
-/// Appends an answer that shows something, whose payload was made already. A list that does not end says behind what
-/// it goes on.
+/// Appends an answer that shows something, whose payload was made already. A list that does not end
+/// says behind what it goes on.
 pub(super) fn render_view(
     output: &mut Vec<u8>,
     id: Option<&str>,

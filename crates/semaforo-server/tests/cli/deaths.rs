@@ -78,7 +78,8 @@ fn the_client_is_killed() {
 #[test]
 fn the_client_is_killed_while_something_ignores_being_terminated() {
     let scene = Scene::new();
-    // The child dies with its parent. What it has started ignores being told to end, and has to be killed.
+    // The child dies with its parent. What it has started ignores being told to end, and has to be
+    // killed.
     let script = format!("(trap '' TERM; {}) & wait", scene.evidence.living());
     let first = scene.run(&["--ttl", LONG, "--grace", "300ms"], &script);
     scene.evidence.wait_for_starts(1);

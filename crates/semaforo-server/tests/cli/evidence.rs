@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::support::wait_until;
 
-/// A file to which children append lines. All of them write at its end, in the order in which they write.
+/// A file to which children append lines. All of them write at its end, in the order in which they
+/// write.
 #[derive(Debug)]
 pub(crate) struct Evidence(PathBuf);
 

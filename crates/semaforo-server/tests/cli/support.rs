@@ -317,8 +317,8 @@ impl Drop for Program {
     }
 }
 
-/// A program that ignores no signal, however the tests were started: in the background of a script, interrupts are
-/// ignored, and that is inherited.
+/// A program that ignores no signal, however the tests were started: in the background of a script,
+/// interrupts are ignored, and that is inherited.
 pub(crate) fn attentive(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", program]);

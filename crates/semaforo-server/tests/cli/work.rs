@@ -246,7 +246,8 @@ fn a_worker_that_loses_its_session_ends_its_commands() {
 
 #[test]
 fn what_a_terminated_command_has_started_does_not_go_on() {
-    // Without a server the session is lost; and a worker that is told twice does not wait for its commands.
+    // Without a server the session is lost; and a worker that is told twice does not wait for its
+    // commands.
     for is_lost in [true, false] {
         let mut server = queue(&["1"]);
         let alive = server.directory.file("alive");

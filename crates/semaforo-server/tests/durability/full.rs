@@ -87,7 +87,8 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     assert_eq!(pieces, accepted, "as many messages as were put and not taken");
 }
 
-/// Requests that wait for space in a queue wait on when there is none for the journal, and are let in when there is.
+/// Requests that wait for space in a queue wait on when there is none for the journal, and are let
+/// in when there is.
 #[test]
 fn on_a_full_disk_nobody_is_let_in_who_waits() {
     let disk = SimulatedDisk::new();

@@ -1,5 +1,5 @@
-//! A small disk, and many requests of every method: the server refuses what it has no space for, never ends, and
-//! loses nothing.
+//! A small disk, and many requests of every method: the server refuses what it has no space for,
+//! never ends, and loses nothing.
 //!
 //! `SEMAFORO_FULL_REQUESTS` says how many.
 

@@ -60,8 +60,8 @@ fn command(turn: u64, payload: &[u8]) -> Command<'_> {
     }
 }
 
-/// Lives until the power fails, or for all turns. What was confirmed, and the events of each batch: the last one
-/// may be there or not.
+/// Lives until the power fails, or for all turns. What was confirmed, and the events of each batch:
+/// the last one may be there or not.
 fn live(disk: &SimulatedDisk) -> (Position, Vec<Vec<u8>>) {
     let mut batches = Vec::new();
     let Ok(recovered) = FileJournal::open_on::<State>(disk.clone(), SMALL) else {

@@ -1,4 +1,5 @@
-//! Flipped bits, files that are gone, files from elsewhere: refused if anything that was promised is missing.
+//! Flipped bits, files that are gone, files from elsewhere: refused if anything that was promised
+//! is missing.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Journals that earlier versions wrote, kept as files: every version must read them.
 //!
-//! `SEMAFORO_GOLDEN=1 cargo test -p semaforo-server --test journal golden` makes the directory of the present version
-//! if it is not there; what is there is never changed.
+//! `SEMAFORO_GOLDEN=1 cargo test -p semaforo-server --test journal golden` makes the directory of
+//! the present version if it is not there; what is there is never changed.
 
 use std::{
     fs,

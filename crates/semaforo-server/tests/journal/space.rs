@@ -94,7 +94,8 @@ fn submitting_without_room_fails_and_harms_nothing() {
 #[test]
 fn a_full_disk_is_reason_enough_for_a_snapshot() {
     let disk = SimulatedDisk::new();
-    // Three segments, and never a snapshot for other reasons: forever enough, since this state is small.
+    // Three segments, and never a snapshot for other reasons: forever enough, since this state is
+    // small.
     disk.set_capacity(Some(25 << 10));
     let mut journal = open(&disk, NO_SNAPSHOTS).journal;
     let mut now = Instant::now();

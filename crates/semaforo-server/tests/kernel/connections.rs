@@ -1,5 +1,6 @@
-//! Connections with very many waiting requests that end, or do not read for a while: what follows from that is done in
-//! portions, and no request gets anything meanwhile that it would not have got.
+//! Connections with very many waiting requests that end, or do not read for a while: what follows
+//! from that is done in portions, and no request gets anything meanwhile that it would not have
+//! got.
 
 use semaforo_server::kernel::{
     HoldMode,
@@ -109,8 +110,8 @@ fn a_connection_that_half_closes_and_is_gone() {
     assert!(world.given_up.is_empty());
 }
 
-/// A message that was to be transferred by a connection that is gone may be taken until it is withdrawn: no
-/// client was told that it was not.
+/// A message that was to be transferred by a connection that is gone may be taken until it is
+/// withdrawn: no client was told that it was not.
 #[test]
 fn transfers_of_a_connection_that_is_gone() {
     let mut world = slow_world();

@@ -1,5 +1,5 @@
-//! What has ended gives back what it had in portions: no request is kept waiting by it, and in the end all is as if it
-//! had been at once.
+//! What has ended gives back what it had in portions: no request is kept waiting by it, and in the
+//! end all is as if it had been at once.
 
 use proptest::prelude::*;
 use semaforo_server::kernel::{
@@ -36,8 +36,8 @@ fn answered(world: &World, requests: &[Request]) -> usize {
     requests.iter().filter(|request| world.status(**request).is_some()).count()
 }
 
-/// CLOSE is answered when all is given back. Until then nothing can be done for the session, and each portion is for
-/// the requests that wait.
+/// CLOSE is answered when all is given back. Until then nothing can be done for the session, and
+/// each portion is for the requests that wait.
 #[test]
 fn a_session_that_is_closed() {
     let mut world = slow_world();
@@ -259,7 +259,8 @@ fn a_latch_that_is_deleted_when_it_has_opened() {
     assert!(world.statuses(&waits).iter().all(|status| *status == 200));
 }
 
-/// All have arrived: none of them can break the barrier any more, and the next round begins at once.
+/// All have arrived: none of them can break the barrier any more, and the next round begins at
+/// once.
 #[test]
 fn a_barrier_that_trips() {
     let mut world = slow_world();

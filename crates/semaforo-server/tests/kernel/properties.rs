@@ -77,7 +77,8 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(400))]
 
-    /// The kernel does what the model does, the folded events give its state, and nothing is left when all have gone.
+    /// The kernel does what the model does, the folded events give its state, and nothing is left
+    /// when all have gone.
     #[test]
     fn as_the_model_says(steps in steps(), snapshot in 0..80_usize, stop in any::<bool>()) {
         let runner = run(&steps, snapshot);
@@ -88,7 +89,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(50))]
 
-    /// The same commands at the same times: the same events, and the same answers in the same order.
+    /// The same commands at the same times: the same events, and the same answers in the same
+    /// order.
     #[test]
     fn the_same_again(steps in steps()) {
         let (one, other) = (run(&steps, usize::MAX).world, run(&steps, usize::MAX).world);

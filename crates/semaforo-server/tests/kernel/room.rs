@@ -1,4 +1,5 @@
-//! How much one step may do for requests that waited: the rest is postponed, and no request overtakes meanwhile.
+//! How much one step may do for requests that waited: the rest is postponed, and no request
+//! overtakes meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ use crate::support::{
 const NAME: &str = "q";
 const MANY: u64 = 20;
 static MESSAGE: [u8; 1000] = [b'm'; 1000];
-/// What one who is let through adds at most: the message in an answer, in the outcome that is kept, and a little.
+/// What one who is let through adds at most: the message in an answer, in the outcome that is kept,
+/// and a little.
 const ONE: usize = 2 * MESSAGE.len() + 200;
 
 fn world(capacity: u64) -> World {
@@ -27,7 +29,8 @@ fn world(capacity: u64) -> World {
     world
 }
 
-/// Does something with little room, and then what was postponed. Says how often that took another step.
+/// Does something with little room, and then what was postponed. Says how often that took another
+/// step.
 #[track_caller]
 fn bounded(world: &mut World, step: impl FnOnce(&mut World)) -> usize {
     world.room = 2 * ONE;
@@ -109,7 +112,8 @@ fn takers_that_are_back_together() {
     assert!(world.statuses(&takers).iter().all(|status| *status == 200));
 }
 
-/// One hold is given back, and many readers are let in: not all at once, and no later reader among them.
+/// One hold is given back, and many readers are let in: not all at once, and no later reader among
+/// them.
 #[test]
 fn readers_that_go_in_together_when_a_write_ends() {
     let mut world = World::default();
@@ -210,14 +214,16 @@ fn requests_without_messages_that_are_let_through_together() {
             };
             assert!((1..8).contains(&through(&world)), "{}", through(&world));
             assert!(world.statuses(&waits).is_sorted_by(|one, other| one >= other), "in order");
-            // One that does not want to wait is behind all who do, and learns how it went with the next step.
+            // One that does not want to wait is behind all who do, and learns how it went with the
+            // next step.
             let impatient = world.ask(connection(50).now(), kind, "x", verb);
             if deleted {
                 let before = through(&world);
                 world.room = usize::MAX;
                 world.done(connection(9), kind, "x", Verb::Delete);
                 assert!(!world.kernel.has_postponed());
-                // Who was let through, and only was not told, has got through; who was to hold something has nothing.
+                // Who was let through, and only was not told, has got through; who was to hold
+                // something has nothing.
                 let status = if kind == Semaphore { 404 } else { 200 };
                 assert_eq!(world.statuses(&waits)[before..], vec![status; MANY as usize - before]);
                 continue;
@@ -229,7 +235,8 @@ fn requests_without_messages_that_are_let_through_together() {
             }
             // All pass: a later request overtakes no other in that.
             assert_eq!(world.status(impatient), Some(200));
-            // And one that waited when it was opened passes, although it is shut again; whose time is up, too.
+            // And one that waited when it was opened passes, although it is shut again; whose time
+            // is up, too.
             world.done(connection(9), kind, "x", Verb::Reset { count: Some(1) });
             assert!(world.cancel(waits[MANY as usize - 1]));
             assert_eq!(world.status(waits[MANY as usize - 1]), Some(200));
@@ -397,8 +404,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the steps, and goes on with what was postponed before each step whose meaning depends on how far that is (one who
-/// does not read gets what is there, and is passed over otherwise), and at the end. Gives the takers in the order of their answers.
+/// Does the steps, and goes on with what was postponed before each step whose meaning depends on
+/// how far that is (one who does not read gets what is there, and is passed over otherwise), and at
+/// the end. Gives the takers in the order of their answers.
 fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
     let mut world = world(3);
     let (mut takers, mut names, mut paused) = (Vec::new(), [0, 1, 2, 3], BTreeSet::new());
@@ -408,7 +416,8 @@ fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
             world.room = room.max(1);
             world.catch_up();
         }
-        // Who goes gives up first what it waits for, then what it has: others may get those the other way round.
+        // Who goes gives up first what it waits for, then what it has: others may get those the
+        // other way round.
         world.room = if matches!(step, Step::Disconnect { .. }) { usize::MAX } else { room };
         let caller = |at: u64| connection(names[at as usize]);
         let out = |world: &World, at: u64, pick: u8| {

@@ -135,8 +135,8 @@ pub(crate) enum Step {
     Restart {
         snapshot: bool,
     },
-    /// From now on steps have so much room, except for those that do several things one after the other, and what is
-    /// postponed follows with the next tick.
+    /// From now on steps have so much room, except for those that do several things one after the
+    /// other, and what is postponed follows with the next tick.
     Room {
         room: usize,
     },

@@ -6,7 +6,8 @@ use crate::support::{Request, World, acquire, connection, release, release_some,
 
 const NAME: &str = "s";
 
-/// A semaphore of which so many permits are held by connection 9, one hold each. Gives their fences.
+/// A semaphore of which so many permits are held by connection 9, one hold each. Gives their
+/// fences.
 fn world(permits: u32, held: u32) -> (World, Vec<u64>) {
     let mut world = World::default();
     world.done(connection(9), Semaphore, NAME, semaphore(permits));

@@ -1,5 +1,5 @@
-//! A kernel with a clock that the test moves, and a journal that is folded along: after every step the fold of
-//! all events has to look like the kernel's own state.
+//! A kernel with a clock that the test moves, and a journal that is folded along: after every step
+//! the fold of all events has to look like the kernel's own state.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,8 @@ pub(crate) struct World {
     pub(crate) is_starved: bool,
     /// How many bytes of events each step may add.
     pub(crate) space: usize,
-    /// The connections that had half closed, and were told in portions that they wait for nothing any more.
+    /// The connections that had half closed, and were told in portions that they wait for nothing
+    /// any more.
     pub(crate) given_up: Vec<u64>,
     /// How much the last step added: bytes of events, and of messages handed over.
     pub(crate) added: usize,

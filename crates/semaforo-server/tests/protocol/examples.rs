@@ -1,4 +1,5 @@
-//! docs/protocol.md keeps its word: its examples are sent, its limits are compared, and nothing is without an example.
+//! docs/protocol.md keeps its word: its examples are sent, its limits are compared, and nothing is
+//! without an example.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -244,7 +244,8 @@ fn without_space_for_the_journal_nothing_is_added_and_everything_can_end() {
     client.done("CREATE r");
 }
 
-/// Not even what gives space back has any: the server refuses it, and ends neither itself nor a session.
+/// Not even what gives space back has any: the server refuses it, and ends neither itself nor a
+/// session.
 #[test]
 fn without_any_space_for_the_journal_everything_is_refused_and_goes_on_later() {
     let journal = Held::default();

@@ -8,7 +8,8 @@ use semaforo_server::server::Options;
 use crate::named::open;
 use crate::support::{Client, Held, Random, Server, frame};
 
-/// The server has decided who gets a message, and before a byte of it could be sent that one is gone.
+/// The server has decided who gets a message, and before a byte of it could be sent that one is
+/// gone.
 #[test]
 fn a_message_of_which_no_byte_was_sent_returns_to_its_place() {
     let journal = Held::default();
@@ -32,7 +33,8 @@ fn a_message_of_which_no_byte_was_sent_returns_to_its_place() {
     }
 }
 
-/// Two takers are lost at once, and the first one's message has no better place to go than to the second.
+/// Two takers are lost at once, and the first one's message has no better place to go than to the
+/// second.
 #[test]
 fn messages_of_two_lost_takers_return_both() {
     let journal = Held::default();
@@ -82,7 +84,8 @@ fn a_message_that_returns_goes_to_the_next_taker() {
     assert_eq!(next.answer().payload(), Some("1"));
 }
 
-/// With a journal that completes later, a message that returns has to be durable again before its producer is told.
+/// With a journal that completes later, a message that returns has to be durable again before its
+/// producer is told.
 #[test]
 fn a_producer_waits_for_the_return_of_its_message_too() {
     let journal = Held::default();
@@ -228,7 +231,8 @@ fn nothing_that_was_not_acknowledged_is_lost() {
     assert_eq!(all, (0..MESSAGES).collect::<Vec<_>>(), "each exactly once");
 }
 
-/// Takers are lost while they are handed messages: at most one each is lost with them, and none comes twice.
+/// Takers are lost while they are handed messages: at most one each is lost with them, and none
+/// comes twice.
 #[test]
 fn no_message_is_taken_twice() {
     const MESSAGES: usize = 300;

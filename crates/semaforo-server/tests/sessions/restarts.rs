@@ -361,7 +361,8 @@ fn without_a_journal_fences_grow_across_restarts_too() {
     }
 }
 
-/// Where the file cannot be, a server without a journal runs all the same, and says what that means.
+/// Where the file cannot be, a server without a journal runs all the same, and says what that
+/// means.
 #[test]
 fn fences_without_a_place_to_be_kept_are_warned_about() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_semaforo"))

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{LONG, until};
 
-/// The bytes of a request: as it is if it begins with `{`; otherwise short for `METHOD PATH header=value... | PAYLOAD`.
+/// The bytes of a request: as it is if it begins with `{`; otherwise short for `METHOD PATH
+/// header=value... | PAYLOAD`.
 pub fn frame(text: &str) -> Vec<u8> {
     if text.starts_with('{') {
         return text.as_bytes().to_vec();

@@ -1,8 +1,8 @@
-//! What the tests over real sockets share: servers in this process and as processes of their own, and a client that
-//! knows nothing but bytes.
+//! What the tests over real sockets share: servers in this process and as processes of their own,
+//! and a client that knows nothing but bytes.
 //!
-//! Rules: nothing sleeps to wait for something, it asks until it is so; whatever is waited for has [`LONG`] to
-//! happen; every server is stopped and its failure fails the test; folders are removed.
+//! Rules: nothing sleeps to wait for something, it asks until it is so; whatever is waited for has
+//! [`LONG`] to happen; every server is stopped and its failure fails the test; folders are removed.
 
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses its part")]
 

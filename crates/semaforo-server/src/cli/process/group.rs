@@ -31,7 +31,8 @@ enum Presence {
     /// None of them runs any more.
     Gone,
     Here,
-    /// Some run, but none that this process may send signals to: `sudo` makes a command another user's.
+    /// Some run, but none that this process may send signals to: `sudo` makes a command another
+    /// user's.
     OutOfReach,
 }
 
@@ -43,8 +44,8 @@ impl Group {
 
     /// Starts a command as the leader of a new group, which dies with the calling thread.
     ///
-    /// `guardian`, the pipe to the guardian, is told about the group before the command begins. `terminal`: with
-    /// whether the group is to have it.
+    /// `guardian`, the pipe to the guardian, is told about the group before the command begins.
+    /// `terminal`: with whether the group is to have it.
     pub(in crate::cli) fn start(
         command: &mut Command,
         guardian: Option<BorrowedFd<'_>>,
@@ -55,8 +56,9 @@ impl Group {
         let parent = getpid();
         let guardian = guardian.map(|pipe| pipe.as_raw_fd());
         let turn = terminal.map(|(terminal, to_child)| terminal.turn(to_child));
-        // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing and takes no locks.
-        // The descriptors are open when it runs, since this function has borrowed them, and it is not run again.
+        // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing
+        // and takes no locks. The descriptors are open when it runs, since this function has
+        // borrowed them, and it is not run again.
         unsafe {
             command.process_group(0).pre_exec(move || {
                 let own = getpid();
@@ -130,8 +132,8 @@ fn presence(reached: rustix::io::Result<()>, runs: impl FnOnce() -> Option<bool>
     match reached {
         Err(Errno::SRCH) => Presence::Gone,
         Err(_) => Presence::OutOfReach,
-        // Processes that have ended, but were not waited for, count as members. If their parent never looks,
-        // the group never vanishes: then only the states of all processes tell.
+        // Processes that have ended, but were not waited for, count as members. If their parent
+        // never looks, the group never vanishes: then only the states of all processes tell.
         Ok(()) if runs() == Some(false) => Presence::Gone,
         Ok(()) => Presence::Here,
     }

@@ -1,10 +1,11 @@
 //! The guardian: a process that outlives the client, and ends what the client has started.
 //!
-//! It reads from a pipe whose other end only the client has. When the pipe ends the client was killed, since a client
-//! that ends otherwise ends its guardian first: the guardian ends the children, and then the session, so that the next
-//! in line starts when they are gone, and need not wait for the session's time to be over. It knows until when the
-//! session lives for sure; if nothing is heard until shortly before that, because the client is stopped, it ends the
-//! children in time.
+//! It reads from a pipe whose other end only the client has. When the pipe ends the client was
+//! killed, since a client that ends otherwise ends its guardian first: the guardian ends the
+//! children, and then the session, so that the next in line starts when they are gone, and need not
+//! wait for the session's time to be over. It knows until when the session lives for sure; if
+//! nothing is heard until shortly before that, because the client is stopped, it ends the children
+//! in time.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -112,7 +113,8 @@ impl Guardian {
     fn tell(&mut self, message: GuardianMessage) {
         let told = self.pipe.write_all(message.write().as_bytes());
         if told.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            // It has not listened for long, and must not act on old messages: another can do better.
+            // It has not listened for long, and must not act on old messages: another can do
+            // better.
             let _ = self.process.kill();
         }
         // If it is gone, the kernel still watches over the child.
@@ -121,8 +123,8 @@ impl Guardian {
 
 /// What the guardian's process does.
 pub(in crate::cli) fn guard() -> Result<()> {
-    // A session of its own: what happens on the terminal does not concern it. A supervisor that ends a whole service by signals
-    // means the client, and the client ends its guardian.
+    // A session of its own: what happens on the terminal does not concern it. A supervisor that
+    // ends a whole service by signals means the client, and the client ends its guardian.
     let _ = rustix::process::setsid();
     signals::watch(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM], |_| {})?;
     let input = io::stdin();
@@ -157,10 +159,11 @@ impl Watch {
         self.end_children_and_session()
     }
 
-    /// Hears what there is to be heard, and does what the time asks for. False if the client is gone.
+    /// Hears what there is to be heard, and does what the time asks for. False if the client is
+    /// gone.
     fn look_around(&mut self, messages: &mut Lines<impl AsFd>) -> bool {
-        // The clock first: this process may have been stopped, or be stopped here, while the session was renewed. What
-        // had been said at that time is known when it is acted upon.
+        // The clock first: this process may have been stopped, or be stopped here, while the
+        // session was renewed. What had been said at that time is known when it is acted upon.
         let now = clock();
         loop {
             match messages.next() {

@@ -1,7 +1,8 @@
 //! What a client tells its guardian, through a pipe.
 //!
-//! The first line is an object with everything that has to be known from the beginning. Each of the others is one
-//! [`GuardianMessage`]; they are shorter than what a pipe takes in one piece, so that those of different writers do not mix.
+//! The first line is an object with everything that has to be known from the beginning. Each of the
+//! others is one [`GuardianMessage`]; they are shorter than what a pipe takes in one piece, so that
+//! those of different writers do not mix.
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
@@ -104,7 +105,8 @@ impl GuardianMessage {
     }
 }
 
-/// Tells the guardian that this process is a child that begins. Between fork and exec: it makes one system call.
+/// Tells the guardian that this process is a child that begins. Between fork and exec: it makes one
+/// system call.
 pub(super) fn announce(guardian: BorrowedFd<'_>, own: Pid) {
     let mut line = [0_u8; BEGAN.len() + 11];
     let mut length = BEGAN.len();

@@ -1,7 +1,7 @@
 //! Processes: the children of `run` and `work`, and what watches over them.
 //!
-//! A child is the leader of a process group of its own, so that signals reach whatever it starts. It must not outlive
-//! the hold that it runs under, whatever dies first:
+//! A child is the leader of a process group of its own, so that signals reach whatever it starts.
+//! It must not outlive the hold that it runs under, whatever dies first:
 //!
 //! | what happens | who ends the child |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The terminal, and whose turn it is to use it.
 //!
-//! Ctrl-C and Ctrl-Z go to the terminal's foreground process group. While a child runs that is the child's group, just
-//! as if a shell had started it.
+//! Ctrl-C and Ctrl-Z go to the terminal's foreground process group. While a child runs that is the
+//! child's group, just as if a shell had started it.
 
 use std::fs::File;
 use std::io;
@@ -67,8 +67,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Takes the terminal for the calling process's group, and makes signals as they were. Does nothing that must not
-    /// be done between fork and exec.
+    /// Takes the terminal for the calling process's group, and makes signals as they were. Does
+    /// nothing that must not be done between fork and exec.
     ///
     /// # Safety
     /// The terminal has to be open.

@@ -29,12 +29,14 @@ const FORWARDED: [i32; 9] =
 
 /// Runs a command while holding a lock, permits of a semaphore, or a reader-writer lock
 ///
-/// Everything is held before the command starts, for exactly as long as it runs. Several things are acquired in one
-/// order, whatever the order here, so that two runs never wait for each other. Signals are passed on to the command,
-/// whose status is the exit status. It finds SEMAFORO_FENCE, SEMAFORO_HOLDINGS and SEMAFORO_SERVER in its environment.
+/// Everything is held before the command starts, for exactly as long as it runs. Several things are
+/// acquired in one order, whatever the order here, so that two runs never wait for each other.
+/// Signals are passed on to the command, whose status is the exit status. It finds SEMAFORO_FENCE,
+/// SEMAFORO_HOLDINGS and SEMAFORO_SERVER in its environment.
 ///
-/// If the session is lost, the command is terminated before another can hold what it held, as far as that can be
-/// known on this machine. Only a resource that checks fences is safe from a holder that was paused.
+/// If the session is lost, the command is terminated before another can hold what it held, as far
+/// as that can be known on this machine. Only a resource that checks fences is safe from a holder
+/// that was paused.
 #[derive(Args, Debug)]
 pub(super) struct Run {
     /// Holds a lock (may be repeated)

@@ -38,8 +38,9 @@ impl Ending {
             Self::Exited(status) => ExitCode::from(status),
             Self::Signalled(signal) => ExitCode::from(exit::by_signal(signal)),
             Self::Interrupted => {
-                // The terminal would have told all of this process's group if the command were in it. A script
-                // stops only if it was told, and if the program that it waits for died of the signal.
+                // The terminal would have told all of this process's group if the command were in
+                // it. A script stops only if it was told, and if the program that it waits for died
+                // of the signal.
                 let _ = kill_current_process_group(Signal::INT);
                 let _ = emulate_default_handler(SIGINT);
                 ExitCode::from(exit::by_signal(SIGINT))
@@ -71,12 +72,14 @@ pub(super) fn run(
         command.env("SEMAFORO_FENCE", fence.to_string());
     }
     let terminal = Terminal::open();
-    // A script that starts something in the background has it ignore interrupts, and may itself need the terminal.
+    // A script that starts something in the background has it ignore interrupts, and may itself
+    // need the terminal.
     let is_in_background = signals::is_ignored(SIGINT);
     let turn =
         terminal.as_ref().map(|terminal| (terminal, terminal.is_ours() && !is_in_background));
     if run.on_lost == OnLost::Terminate {
-        // If this process is stopped from here on for too long, the guardian ends the command when it begins.
+        // If this process is stopped from here on for too long, the guardian ends the command when
+        // it begins.
         guardian.until(session.ends());
     }
     if session.is_lost() || held.iter().any(|held| held.hold().is_lost()) {

@@ -17,9 +17,9 @@ use crate::cli::queue;
 
 /// A pipe takes at least so much before its reader reads.
 const FITS_INTO_PIPE: usize = 4096;
-/// So many deliveries above the limit a message is given up without being run. Below, they may not be the message's fault:
-/// also one that was returned because a worker was told to end, or died, counts as delivered. Without this a message
-/// that kills its worker would never be given up.
+/// So many deliveries above the limit a message is given up without being run. Below, they may not
+/// be the message's fault: also one that was returned because a worker was told to end, or died,
+/// counts as delivered. Without this a message that kills its worker would never be given up.
 const SPARE_DELIVERIES: u64 = 10;
 /// How long a message that is given up waits for space where it is to go.
 const DEAD_QUEUE_LIMIT: Duration = Duration::from_secs(2);
@@ -66,7 +66,8 @@ impl Workers {
             .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());
         let (group, input) = {
             let mut running = self.running();
-            // Terminated between being taken and being started: the commands that ran have been told already.
+            // Terminated between being taken and being started: the commands that ran have been
+            // told already.
             if self.is_terminating() {
                 return Ok(None);
             }
@@ -92,7 +93,8 @@ impl Workers {
         let mut running = self.running();
         if self.is_terminating() {
             drop(running);
-            // Nothing of what it started may go on when its message is delivered again. All of it is killed in time.
+            // Nothing of what it started may go on when its message is delivered again. All of it
+            // is killed in time.
             group.outlast(|| {});
             running = self.running();
         }
@@ -157,7 +159,8 @@ impl Workers {
         let limit = Instant::now() + DEAD_QUEUE_LIMIT;
         let dead = self.client.queue(dead);
         loop {
-            // The server says whether it happened. Of a put that is cancelled here it would not be known.
+            // The server says whether it happened. Of a put that is cancelled here it would not be
+            // known.
             match dead.put(payload).timeout(ROUND).wait() {
                 Err(Error::TimedOut) if !self.is_stopping() && Instant::now() < limit => {}
                 result => return result.map(drop),

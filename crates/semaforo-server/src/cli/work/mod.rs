@@ -21,17 +21,19 @@ use super::duration;
 use super::exit::{self, say};
 use super::process::guarded_session::{GuardedSession, command, events_of_signals, send_when};
 
-/// The most commands at a time: each waits for a message in a request of its own, and a session has 1024.
+/// The most commands at a time: each waits for a message in a request of its own, and a session has
+/// 1024.
 const MOST_AT_A_TIME: u64 = 512;
 
 /// Runs a command for each message of a queue
 ///
-/// The command finds the message on its standard input, with a newline behind it, and SEMAFORO_QUEUE, SEMAFORO_MESSAGE
-/// (its number) and SEMAFORO_DELIVERIES (1 for the first time) in its environment. The message is acknowledged when
-/// the command exits with 0; otherwise it returns to the queue. It returns also if this process dies.
+/// The command finds the message on its standard input, with a newline behind it, and
+/// SEMAFORO_QUEUE, SEMAFORO_MESSAGE (its number) and SEMAFORO_DELIVERIES (1 for the first time) in
+/// its environment. The message is acknowledged when the command exits with 0; otherwise it returns
+/// to the queue. It returns also if this process dies.
 ///
-/// SIGTERM, SIGINT or SIGHUP: no more messages are taken, and running commands can finish; a second one terminates
-/// them.
+/// SIGTERM, SIGINT or SIGHUP: no more messages are taken, and running commands can finish; a second
+/// one terminates them.
 #[derive(Args, Debug)]
 pub(super) struct Work {
     /// The queue

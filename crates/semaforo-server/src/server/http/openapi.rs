@@ -145,7 +145,8 @@ fn describe(resource: &Resource, row: &Row) -> Json {
     described
 }
 
-/// Text of so many bytes without control characters. A schema counts characters, of which one may have four bytes.
+/// Text of so many bytes without control characters. A schema counts characters, of which one may
+/// have four bytes.
 fn text_schema(least: usize, most: usize) -> Json {
     let few = most / 4;
     let pattern = format!("^([ -~]{{{least},{most}}}|{PLAIN}{{{least},{few}}})$");
