@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use semaforo_protocol::wire;
-
 use super::calendar::Moment;
+use super::json::Json;
 
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;
@@ -334,17 +333,17 @@ impl Writer {
         let end = line.text.char_indices().map(|(at, _)| at).find(|at| *at >= LINE);
         let text = end.and_then(|end| line.text.get(..end)).unwrap_or(&line.text);
         let level = line.level.name();
-        // Writing to a vector cannot fail.
-        let _ = match self.format {
-            Format::Plain => writeln!(self.text, "{time} {level} {}", Visible(text)),
-            Format::Json => {
-                let begun =
-                    write!(self.text, "{{\"time\":\"{time}\",\"level\":\"{level}\",\"text\":");
-                wire::write_string(&mut self.text, text);
-                self.text.extend_from_slice(b"}\n");
-                begun
+        match self.format {
+            Format::Plain => {
+                // Writing to a vector cannot fail.
+                let _ = writeln!(self.text, "{time} {level} {}", Visible(text));
             }
-        };
+            Format::Json => Json::line(&mut self.text, |json| {
+                json.text("time", &time);
+                json.text("level", level);
+                json.text("text", text);
+            }),
+        }
     }
 
     fn flush(&mut self) {

@@ -11,8 +11,9 @@ use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
 use crate::server::http_clients::HttpClients;
+use crate::server::json::Json;
 use crate::server::limits::PUBLISHED_EVERY;
-use crate::server::render::{Json, payload, render, render_view};
+use crate::server::render::{payload, render, render_view};
 use crate::server::statistics::ServerStatistics;
 
 impl Dispatcher {
