@@ -6,10 +6,8 @@
 use std::{io, sync::OnceLock};
 
 use libfuzzer_sys::fuzz_target;
-use semaforo_server::journal::{
-    Background, BadEvent, Disk, Durability, FileJournal, Fold, Journal, Luck, Options, Recovered,
-    SimulatedDisk,
-};
+use semaforo_server::journal::{Background, BadEvent, Disk, Durability, FileJournal, Fold, Journal, Options, Recovered};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
 
 const OPTIONS: Options = Options {
     durability: Durability::Always,

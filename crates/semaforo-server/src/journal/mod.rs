@@ -71,15 +71,20 @@ mod worker;
 use std::{borrow::Cow, fmt, io, time::Duration, time::Instant};
 
 pub use batch::MAXIMUM_BATCH;
-pub use disk::{
-    Disk, DiskFile, LockError, Luck, RealDisk, SimulatedDisk, SimulatedFile, SimulatedLock,
-};
+pub use disk::{Disk, DiskFile, LockError, RealDisk};
 pub use error::OpenError;
 pub use file::{FileJournal, Options};
 pub use heading::VERSION;
 pub use memory::MemoryJournal;
 pub use report::{Cut, Recovered, Report, SnapshotUsed};
 pub use worker::Background;
+
+/// A disk in memory, which forgets at a crash what was not synced: for the tests of the journal, of
+/// the server and for fuzzing.
+#[doc(hidden)]
+pub mod simulated_disk {
+    pub use super::disk::{Luck, SimulatedDisk, SimulatedFile, SimulatedLock};
+}
 
 /// The number of a batch: 1 is the first one, 0 is before all of them.
 pub type Position = u64;

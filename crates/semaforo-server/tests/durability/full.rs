@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use semaforo_server::journal::{
-    Background, Durability, FileJournal, Options as JournalOptions, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Background, Durability, FileJournal, Options as JournalOptions};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 

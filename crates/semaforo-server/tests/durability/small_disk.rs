@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{Background, FileJournal, Options as JournalOptions, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Background, FileJournal, Options as JournalOptions};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 

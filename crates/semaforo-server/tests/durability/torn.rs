@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use semaforo_server::journal::{
-    Background, Durability, FileJournal, Journal, Luck, Options, Position, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, Durability, FileJournal, Journal, Options, Position};
 use semaforo_server::kernel::{
     Charge, Command, ConnectionKey, HoldMode, Kernel, Kind, Limits, Operation, Origin, Output,
     Retry, SessionId, Settings, State, Verb,

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{
-    Background, Durability, Journal, Luck, Notice, Options, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, Durability, Journal, Notice, Options};
 
 use crate::{
     ledger::{Ledger, event},

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{Durability, Journal, Luck, OpenError, Options, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Durability, Journal, OpenError, Options};
 
 use crate::{
     ledger::event,

@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use semaforo_server::journal::{Disk, Journal, SimulatedDisk, VERSION};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Disk, Journal, VERSION};
 
 use crate::simulation::{SMALL, Simulated, open, submit, submit_up_to};
 

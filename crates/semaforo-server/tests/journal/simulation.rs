@@ -1,7 +1,8 @@
 //! Journals on a simulated disk, with small segments so that much happens with few batches.
 
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
 use semaforo_server::journal::{
-    Background, Durability, FileJournal, Journal, OpenError, Options, Recovered, SimulatedDisk,
+    Background, Durability, FileJournal, Journal, OpenError, Options, Recovered,
 };
 
 use crate::ledger::{Ledger, event};

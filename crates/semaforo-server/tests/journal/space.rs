@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use semaforo_server::journal::{
-    Background, FileJournal, Journal, Luck, MAXIMUM_BATCH, Notice, Options, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, FileJournal, Journal, MAXIMUM_BATCH, Notice, Options};
 
 use crate::{
     ledger::{Hoard, event, kept},
