@@ -119,10 +119,7 @@ fn a_grant_that_nobody_claims_is_given_back() {
     server.answer(&asked, 200, &headers, Some("{\"n\":1}"));
     // The answer to something later has arrived, so this one has, too.
     let pinging = client.ping();
-    let pinged = thread::spawn(move || pinging.wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinged.join().unwrap().unwrap();
+    server.serve("PING", move || pinging.wait());
     drop(taking);
     let returning = server.expect("RETURN");
     assert_eq!(returning.header("message"), Some("5"));
@@ -134,10 +131,7 @@ fn a_request_that_was_never_polled_was_never_asked() {
     let (client, mut server) = connected(&script);
     drop(client.lock("x").acquire());
     let pinging = client.ping();
-    let pinged = thread::spawn(move || pinging.wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinged.join().unwrap().unwrap();
+    server.serve("PING", move || pinging.wait());
 }
 
 #[test]
@@ -280,10 +274,7 @@ fn a_waker_that_panics_harms_nobody_else() {
     let asked = server.expect("PING");
     server.answer(&asked, 200, &[], None);
     until("the answer is there", || poll_once(&mut pinging).is_ready());
-    let pinging = thread::spawn(move || client.ping().wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinging.join().unwrap().unwrap();
+    server.serve("PING", move || client.ping().wait());
 }
 
 #[test]
