@@ -449,7 +449,7 @@ impl<D: Disk> Journal for FileJournal<D> {
         Ok(self.submitted)
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
+    fn fits(&mut self, bytes: usize) -> bool {
         self.active.fits(bytes) || self.next_fits(bytes)
     }
 
@@ -462,11 +462,11 @@ impl<D: Disk> Journal for FileJournal<D> {
         matches!(self.next, Next::Preparing)
     }
 
-    fn make_room(&mut self, bytes: usize) {
+    fn prepare_for(&mut self, bytes: usize) {
         let is_larger = segment::size_for(bytes, 0) > self.options.segment_size as u64;
         let rests = self.larger_after.is_some_and(|after| self.now < after);
         let is_possible = bytes <= MAXIMUM_BATCH && matches!(self.next, Next::Ready(_));
-        if is_larger && is_possible && !rests && !self.has_room(bytes) {
+        if is_larger && is_possible && !rests && !self.fits(bytes) {
             self.oversized = bytes;
             self.prepare_next();
         }
@@ -522,7 +522,7 @@ impl<D: Disk> Journal for FileJournal<D> {
             self.sync()?;
         }
         // On a full disk there may be no place for the mark; the batches are safe without it.
-        if self.failed || self.has_room(0) {
+        if self.failed || self.fits(0) {
             self.append(&[], time, true)?;
         }
         self.sync()

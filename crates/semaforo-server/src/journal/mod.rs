@@ -132,7 +132,7 @@ pub trait Journal: Send {
     /// never goes back. `urgent` batches are synced whatever the durability asked for is (blocks of
     /// fences).
     ///
-    /// There has to be [room](Self::has_room) for it. An error is final: what is on the disk is not
+    /// It has to [fit](Self::fits). An error is final: what is on the disk is not
     /// known any more, and the process must end.
     fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> io::Result<Position>;
 
@@ -152,12 +152,12 @@ pub trait Journal: Send {
     /// Whether a batch with so many bytes of events is sure to find its space. What must never be
     /// refused (releasing, taking, ending) asks for less than what may be, so that a full disk can
     /// be emptied: a server should ask with a generous margin before it accepts a message.
-    fn has_room(&mut self, bytes: usize) -> bool;
+    fn fits(&mut self, bytes: usize) -> bool;
 
     /// How many bytes of events the next batch is sure to find space for, and not more than are
     /// wanted.
     fn space(&mut self, wanted: usize) -> usize {
-        if self.has_room(wanted) { wanted } else { 0 }
+        if self.fits(wanted) { wanted } else { 0 }
     }
 
     /// Whether there will be more space than there is now, or [it is
@@ -169,7 +169,7 @@ pub trait Journal: Send {
 
     /// A batch with so many bytes of events waits for its place: one that is large enough is made
     /// in the background, if it would not come by itself.
-    fn make_room(&mut self, bytes: usize) {
+    fn prepare_for(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
@@ -216,7 +216,7 @@ pub enum Durability {
 /// News from the background, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The next segment could not be prepared; `has_room` will say no when the current one is full.
+    /// The next segment could not be prepared; `fits` will say no when the current one is full.
     SpaceMissing {
         /// What the file system said.
         reason: String,

@@ -39,7 +39,7 @@ pub enum Status {
     OverLimit = 429,
     /// The server stops.
     Stopping = 503,
-    /// There is no room for it.
+    /// There is no space for it.
     NoSpace = 507,
 }
 

@@ -140,18 +140,18 @@ impl Kernel {
     fn dissolve(&mut self, id: ObjectId, out: &mut Output) {
         let Some(object) = self.state.object(id) else { return };
         let name = object.name.clone();
-        let is_laden = self.is_laden(id, out);
+        let needs_portions = self.needs_portions(id, out);
         self.retire(id, &Event::BarrierTripped { name: &name }, out);
         let next = |kernel: &Self| {
             let lines = &kernel.state.object(id)?.lines;
-            lines[PLAIN].head().filter(|_| !is_laden).or(lines[NUMBERED].head())
+            lines[PLAIN].head().filter(|_| !needs_portions).or(lines[NUMBERED].head())
         };
         while let Some(wait_id) = next(self)
-            && let Some(answer) = self.last_word(wait_id)
+            && let Some(answer) = self.last_answer(wait_id)
         {
             self.complete(wait_id, answer, out);
         }
-        if !is_laden {
+        if !needs_portions {
             self.retired.pop_back();
             self.state.forget_retired(id);
         }
@@ -173,7 +173,7 @@ impl Kernel {
         self.turn_away(id, out);
     }
 
-    /// Tells the parties of a broken barrier, as long as there is room in the output.
+    /// Tells the parties of a broken barrier, as long as the budget of the output allows.
     fn turn_away(&mut self, id: ObjectId, out: &mut Output) {
         while let Some(wait_id) = self.state.object(id).and_then(Object::any_wait) {
             if out.is_full() {

@@ -145,7 +145,7 @@ impl Kernel {
         }
     }
 
-    /// Lets in the requests whose turn it is now, as long as there is room in the output; the
+    /// Lets in the requests whose turn it is now, as long as the budget of the output allows; the
     /// others are postponed, and all that come later stand behind them.
     pub(super) fn pump_policy(&mut self, id: ObjectId, given: Option<Give>, out: &mut Output) {
         if self.state.object(id).is_some_and(|object| object.is_retired) {

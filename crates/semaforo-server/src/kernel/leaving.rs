@@ -196,7 +196,7 @@ impl Kernel {
     }
 
     /// Whether so much hangs on an object that it is taken apart in portions.
-    pub(super) fn is_laden(&self, id: ObjectId, out: &Output) -> bool {
+    pub(super) fn needs_portions(&self, id: ObjectId, out: &Output) -> bool {
         let Some(object) = self.state.object(id) else { return false };
         let messages = if let Body::Queue(messages) = &object.body { messages.len() } else { 0 };
         let waiting = object.waiting as usize;
@@ -205,14 +205,14 @@ impl Kernel {
 
     /// Whether the journal has space for the answers that are kept if all requests that wait at an
     /// object were let through.
-    pub(super) fn has_space_for_farewells(&self, id: ObjectId, out: &Output) -> bool {
+    pub(super) fn has_space_for_last_answers(&self, id: ObjectId, out: &Output) -> bool {
         let waiting = self.state.object(id).map_or(0, |object| object.waiting as usize);
         out.has_space(SMALL.saturating_add(waiting.saturating_mul(OUTCOME)))
     }
 
     /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on
     /// it is taken apart by and by. Requests that wait there get [their last
-    /// word](Self::last_word).
+    /// answer](Self::last_answer).
     pub(super) fn retire(&mut self, id: ObjectId, event: &Event<'_>, out: &mut Output) {
         if !out.unrecorded {
             event.encode(&mut out.events);
@@ -233,7 +233,7 @@ impl Kernel {
                     return false;
                 }
                 let answer =
-                    self.last_word(wait_id).unwrap_or_else(|| Answer::plain(Status::NotFound));
+                    self.last_answer(wait_id).unwrap_or_else(|| Answer::plain(Status::NotFound));
                 self.complete(wait_id, answer, out);
             } else if let Some(bytes) = self.state.drop_message(id) {
                 self.messages -= 1;
@@ -255,7 +255,7 @@ impl Kernel {
 
     /// The answer to a request that waits at an object that is gone: the barrier may have tripped,
     /// the request may have been let through.
-    pub(super) fn last_word(&self, wait_id: WaitId) -> Option<Answer> {
+    pub(super) fn last_answer(&self, wait_id: WaitId) -> Option<Answer> {
         let wait = self.waits.get(wait_id)?;
         let object = self.state.object(wait.object).filter(|object| object.is_retired)?;
         Some(match (&object.body, &wait.ask) {
@@ -263,13 +263,13 @@ impl Kernel {
                 arrived(*generation, *index)
             }
             (Body::Barrier(_), _) => broken(),
-            _ => self.farewell(wait_id),
+            _ => self.answer_of_deleted(wait_id),
         })
     }
 
     /// The answer to a request that waits at an object that is deleted: what was let through, and
     /// only was not told, has got through.
-    pub(super) fn farewell(&self, wait_id: WaitId) -> Answer {
+    pub(super) fn answer_of_deleted(&self, wait_id: WaitId) -> Answer {
         if self.was_let_through(wait_id) {
             return Answer::done();
         }

@@ -60,9 +60,9 @@ use waits::{Ask, List, Wait, Waits};
 /// How many fences are reserved at a time.
 const FENCE_BLOCK: u64 = 1 << 14;
 
-/// What an answer to a waiting request counts towards the room of an [output](Output), beside its
+/// What an answer to a waiting request counts towards the budget of an [output](Output), beside its
 /// message: so that the time that goes by is bounded, too. It is more than the answer has, so that
-/// a room of a MiB is used up by as many as are let through within some milliseconds.
+/// a budget of a MiB is used up by as many as are let through within some milliseconds.
 pub const ANSWER: usize = 256;
 
 /// More bytes than what one waiting request, or one session, adds to the journal when it ends,
@@ -124,7 +124,7 @@ pub struct Output {
     pub unrecorded: bool,
     /// So many bytes of events and of answers may be added by requests that are let through: the
     /// rest is [postponed](Kernel::has_postponed). The last of them may go beyond it.
-    pub room: usize,
+    pub budget: usize,
     /// What the answers cost, in bytes: the messages among them, and a little for each.
     pub handed: usize,
     /// When they cost so much, a [tick](Kernel::tick) has done enough: what else is due follows
@@ -153,7 +153,7 @@ impl Default for Output {
             given_up: Vec::new(),
             tells: false,
             unrecorded: false,
-            room: usize::MAX,
+            budget: usize::MAX,
             handed: 0,
             most_handed: usize::MAX,
             moved: 0,
@@ -183,7 +183,7 @@ impl Output {
 
     /// No other request may be let through.
     fn is_full(&self) -> bool {
-        self.events.len().saturating_add(self.handed) >= self.room
+        self.events.len().saturating_add(self.handed) >= self.budget
     }
 
     /// This request may not be let through, with a message of so many bytes.
@@ -250,8 +250,8 @@ pub struct Kernel {
     session_checks: BTreeSet<(Millis, SessionSlot)>,
     /// When the next message of each queue is due.
     due: BTreeSet<(Millis, ObjectId)>,
-    /// The objects where requests could be let through, but there was no room, in the order of
-    /// their turns.
+    /// The objects where requests could be let through, but the budget did not allow it, in the
+    /// order of their turns.
     postponed: BTreeMap<u64, ObjectId>,
     /// How often that has happened.
     postponements: u64,

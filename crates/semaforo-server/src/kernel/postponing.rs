@@ -1,4 +1,4 @@
-//! What there was no room for: it goes on in the next turn.
+//! What the budget did not allow: it goes on in the next turn.
 
 use super::command::Millis;
 use super::ids::ObjectId;
@@ -7,9 +7,9 @@ use super::state::{Body, Postponed};
 use super::{Kernel, Output, SMALL};
 
 impl Kernel {
-    /// Whether there was no [room](Output::room) to let all requests through that could be, or
-    /// something has ended that is given back in [portions](Output::portion): [`tick`](Self::tick)
-    /// goes on with it.
+    /// Whether the [budget](Output::budget) did not allow all requests that could be let through,
+    /// or something has ended that is given back in [portions](Output::portion):
+    /// [`tick`](Self::tick) goes on with it.
     #[must_use]
     pub fn has_postponed(&self) -> bool {
         !self.postponed.is_empty() || self.is_giving_back()

@@ -213,8 +213,8 @@ impl Kernel {
         else {
             return error(Status::NotFound, "there is no such queue");
         };
-        // A PUT that there was no room for in this turn comes first; not one that the journal has
-        // no space for.
+        // A PUT that the budget did not allow in this turn comes first; not one that the journal
+        // has no space for.
         let is_late = self.is_postponed(queue) && out.is_full();
         if lines[TAKERS].is_empty() && messages.ready() > 0 && !is_late {
             let kept = context.retry.is_some();
@@ -327,9 +327,9 @@ impl Kernel {
     }
 
     /// Brings messages and takers together, and lets in messages for which there is space now, as
-    /// long as there is room in the output. The requests that are left are postponed, and all that
-    /// come later stand behind them: also those that do not want to wait, whose time is up at the
-    /// next tick, after it has gone on with the postponed ones.
+    /// long as the budget of the output allows. The requests that are left are postponed, and all
+    /// that come later stand behind them: also those that do not want to wait, whose time is up at
+    /// the next tick, after it has gone on with the postponed ones.
     pub(super) fn pump_queue(&mut self, queue: ObjectId, now: Millis, out: &mut Output) {
         while let Some(Object { body: Body::Queue(messages), lines, is_retired: false, .. }) =
             self.state.object(queue)
@@ -379,7 +379,8 @@ impl Kernel {
     }
 
     /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and
-    /// the putter was there before. With more room it would have been let in before the taker came.
+    /// the putter was there before. With a larger budget it would have been let in before the taker
+    /// came.
     fn first_of_both(
         &self,
         queue: ObjectId,

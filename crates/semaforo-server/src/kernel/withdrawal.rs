@@ -37,7 +37,7 @@ impl Kernel {
         out: &mut Output,
     ) {
         let let_through = || self.was_let_through(wait_id).then(Answer::done);
-        if let Some(last) = self.last_word(wait_id).or_else(let_through) {
+        if let Some(last) = self.last_answer(wait_id).or_else(let_through) {
             // Otherwise it is told when there is space.
             if self.can_be_told(wait_id, out) {
                 self.complete(wait_id, last, out);
@@ -57,7 +57,7 @@ impl Kernel {
         out: &mut Output,
     ) -> Option<ObjectId> {
         let is_broken = self.is_of_broken_barrier(wait_id);
-        let answer = answer.map(|answer| self.last_word(wait_id).unwrap_or(answer));
+        let answer = answer.map(|answer| self.last_answer(wait_id).unwrap_or(answer));
         let (wait, origin) = self.leave(wait_id)?;
         if let (Some(origin), Some(answer)) = (origin, answer) {
             // A party of a barrier that broke before only had not been told yet.

@@ -90,7 +90,7 @@ pub struct Connections {
     /// Accepting has stopped but for what the system had accepted before; what is left of that is
     /// given up then.
     pub(super) accepts_until: Option<Instant>,
-    /// All places are taken, and the service is asked again then whether it can make room.
+    /// All places are taken, and the service is asked again then whether it can free one.
     pub(super) crowded_at: Option<Instant>,
     /// An event of this turn said that the waker was used.
     pub(super) woken: bool,

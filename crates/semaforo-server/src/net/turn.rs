@@ -83,10 +83,10 @@ impl Connections {
 
     /// How long to wait for events.
     fn patience(&self, wanted: Option<Instant>) -> Option<Duration> {
-        let room = self.slab.len() < self.limits.connections;
+        let has_place = self.slab.len() < self.limits.connections;
         let accepting = |retry: bool| {
             self.listeners.iter().filter(move |listener| {
-                room && listener.ready && listener.retry_at.is_some() == retry
+                has_place && listener.ready && listener.retry_at.is_some() == retry
             })
         };
         if !self.ready.is_empty() || accepting(false).next().is_some() {
@@ -94,7 +94,7 @@ impl Connections {
         }
         let retry = accepting(true).filter_map(|listener| listener.retry_at).min();
         let waits = self.listeners.iter().any(|listener| listener.ready);
-        let crowded = self.crowded_at.filter(|_| !room && waits);
+        let crowded = self.crowded_at.filter(|_| !has_place && waits);
         let last = self.accepts_until.filter(|_| !self.listeners.is_empty());
         let squeezed = self.next_squeeze();
         let until = [wanted, self.deadlines.next(), self.stop_at, retry, crowded, last, squeezed]

@@ -310,7 +310,7 @@ impl Engine {
             self.failure = self.submit_batch().err();
         }
         self.out.handed = 0;
-        self.out.room = self.out.events.len() + OTHERS;
+        self.out.budget = self.out.events.len() + OTHERS;
         self.out.most_handed = OTHERS;
         self.out.moved = 0;
         self.out.portion = PORTION;
@@ -324,7 +324,7 @@ impl Engine {
     }
 
     /// Whether requests that wait have to wait on if they need space in the journal: the last of
-    /// them may go beyond the room, with a message and that once more in a kept answer.
+    /// them may go beyond the budget, with a message and that once more in a kept answer.
     fn is_limited(&self) -> bool {
         self.out.space < self.out.events.len() + 2 * self.largest + RESERVE
     }
@@ -338,9 +338,9 @@ impl Engine {
         if self.out.events.is_empty() || !self.journal.is_idle() {
             return Ok(());
         }
-        if !self.journal.has_room(self.out.events.len()) {
+        if !self.journal.fits(self.out.events.len()) {
             // Nothing was written: the answers wait, and it is tried again.
-            self.journal.make_room(self.out.events.len());
+            self.journal.prepare_for(self.out.events.len());
             return Ok(());
         }
         self.journaled += self.out.events.len() as u64;

@@ -208,7 +208,7 @@ impl Log {
         self.queue.is_some() && level <= self.level
     }
 
-    /// Puts a line into the queue, or drops it if there is no room. Never waits.
+    /// Puts a line into the queue, or drops it if that is full. Never waits.
     pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Some(queue) = self.queue.as_ref().filter(|_| self.logs(level)) {
             let count = match self.enqueue(queue, level, text) {
@@ -219,7 +219,7 @@ impl Log {
         }
     }
 
-    /// Whether there was room.
+    /// Whether the queue was not full.
     fn enqueue(&self, queue: &SyncSender<Line>, level: Level, text: fmt::Arguments<'_>) -> bool {
         let line = || Line { time: SystemTime::now(), level, text: text.to_string() };
         if level == Level::Audit {

@@ -94,7 +94,7 @@ fn live_cramped(disk: &SimulatedDisk) -> u64 {
             }
         }
         let event = event(confirmed + 1, 700);
-        if !journal.has_room(event.len()) || journal.submit(&event, confirmed + 1, false).is_err() {
+        if !journal.fits(event.len()) || journal.submit(&event, confirmed + 1, false).is_err() {
             return confirmed;
         }
         confirmed += 1;

@@ -235,12 +235,12 @@ fn requests_that_were_let_through_and_have_to_be_told_when_there_is_space() {
         let session = connection(1).of(1);
         let ask = |seq| world.ask(session.seq(seq), Latch, "l", Verb::Wait);
         let requests: Vec<_> = (1..=MANY).map(ask).collect();
-        world.room = 0;
+        world.budget = 0;
         world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
         if deleted {
             world.done(connection(9), Latch, "l", Verb::Delete);
         }
-        (world.room, world.space) = (usize::MAX, 0);
+        (world.budget, world.space) = (usize::MAX, 0);
         let journaled = world.journal.len();
         assert!(world.cancel(requests[9]));
         for _ in 0..MANY {
@@ -264,9 +264,9 @@ fn a_latch_that_is_deleted_when_there_is_little_space() {
     let session = connection(1).of(1);
     let ask = |seq| world.ask(session.seq(seq), Latch, "l", Verb::Wait);
     let requests: Vec<_> = (1..=MANY).map(ask).collect();
-    world.room = 0;
+    world.budget = 0;
     world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
-    (world.room, world.space) = (usize::MAX, 100);
+    (world.budget, world.space) = (usize::MAX, 100);
     let journaled = world.journal.len();
     world.done(connection(9), Latch, "l", Verb::Delete);
     assert!(world.journal.len() - journaled < world.space);

@@ -250,11 +250,11 @@ fn a_latch_that_is_deleted_when_it_has_opened() {
     world.done(connection(9), Latch, "l", latch(1));
     let waits: Vec<_> =
         (0..MANY).map(|at| world.ask(connection(at), Latch, "l", Verb::Wait)).collect();
-    world.room = 0;
+    world.budget = 0;
     world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
     assert_eq!(answered(&world, &waits), 0);
     world.done(connection(9), Latch, "l", Verb::Delete);
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     world.catch_up();
     assert!(world.statuses(&waits).iter().all(|status| *status == 200));
 }

@@ -70,7 +70,7 @@ pub(crate) struct World {
     /// Requests after which the connection has to be closed.
     pub(crate) closed: Vec<Request>,
     /// How much each step may add by letting others through.
-    pub(crate) room: usize,
+    pub(crate) budget: usize,
     pub(crate) most_handed: usize,
     /// How much of what has ended each step may give back.
     pub(crate) portion: usize,
@@ -112,7 +112,7 @@ impl World {
             answers: BTreeMap::new(),
             order: Vec::new(),
             closed: Vec::new(),
-            room: usize::MAX,
+            budget: usize::MAX,
             most_handed: usize::MAX,
             portion: usize::MAX,
             catches_up: false,
@@ -131,8 +131,8 @@ impl World {
     pub(crate) fn restart(&mut self) {
         let journal = std::mem::take(&mut self.journal);
         let next = Self::from_state(fold(&journal), fold(&journal), Limits::default(), self.time);
-        let Self { tickets, room, portion, catches_up, .. } = *self;
-        *self = Self { journal, tickets, room, portion, catches_up, ..next };
+        let Self { tickets, budget, portion, catches_up, .. } = *self;
+        *self = Self { journal, tickets, budget, portion, catches_up, ..next };
     }
 
     /// As [`restart`](Self::restart), but from a snapshot.
@@ -240,7 +240,7 @@ impl World {
 
     fn output(&self) -> Output {
         Output {
-            room: self.room,
+            budget: self.budget,
             most_handed: self.most_handed,
             portion: self.portion,
             is_starved: self.is_starved,
@@ -262,7 +262,7 @@ impl World {
         self.step(|kernel, now, out| kernel.tick(now, out));
     }
 
-    /// Lets go on what was postponed, with as much room each time.
+    /// Lets go on what was postponed, with the same budget each time.
     pub(crate) fn catch_up(&mut self) {
         while self.kernel.has_postponed() {
             self.pass(0);

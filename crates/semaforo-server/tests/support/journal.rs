@@ -139,7 +139,7 @@ impl Journal for Held {
         self.lock().later.then(|| Instant::now() + Duration::from_millis(1))
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
+    fn fits(&mut self, bytes: usize) -> bool {
         self.lock().left.is_none_or(|left| bytes <= left)
     }
 

@@ -47,7 +47,7 @@ pub(super) struct Object {
     pub(super) lines: [Line; 2],
     /// The requests that wait, but in no line: dormant ones, and transfers. Not journaled.
     pub(super) aside: Line,
-    /// What is left to be done here, since there was no room for it. Not journaled.
+    /// What is left to be done here, since the budget did not allow it. Not journaled.
     pub(super) postponed: Option<Postponed>,
     /// How many requests wait, dormant or not. Not journaled.
     pub(super) waiting: u32,
@@ -61,7 +61,7 @@ impl Object {
     }
 }
 
-/// An object at which requests could be let through, but there was no room for all of them.
+/// An object at which requests could be let through, but the budget did not allow all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Postponed {
     /// Its turn among all that are postponed.

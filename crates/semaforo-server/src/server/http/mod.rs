@@ -91,7 +91,7 @@ pub struct Answered {
     pub known: bool,
 }
 
-/// There is no room for another request at the moment.
+/// No other request can be taken at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 

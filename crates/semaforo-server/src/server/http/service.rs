@@ -168,7 +168,7 @@ impl<B: Backend> Http<B> {
 
     /// Closes a connection that can be spared: one that is not known, or else one that is slow.
     /// Whether there was any.
-    fn make_room(&mut self, net: &mut Connections) -> bool {
+    fn free_a_place(&mut self, net: &mut Connections) -> bool {
         let now = net.now();
         let spared = net.open().filter_map(|id| {
             let client = self.clients.get(id.index())?.as_ref()?;
@@ -432,7 +432,7 @@ impl<B: Backend> Service for Http<B> {
         self.connected += 1;
         self.backend.connected(id, peer.address);
         let is_full = self.connected > self.options.connections;
-        let is_reserved = is_full && !self.make_room(net);
+        let is_reserved = is_full && !self.free_a_place(net);
         let Times { first, reserved, .. } = self.options.times;
         let time = if is_reserved { reserved } else { first };
         net.set_deadline(id, Some(net.now() + time));
