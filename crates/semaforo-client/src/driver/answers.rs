@@ -151,7 +151,7 @@ impl Driver {
         now: Instant,
     ) -> io::Result<()> {
         match kind {
-            Housekeeping::Greeting => self.greeted(answer, now),
+            Housekeeping::Greeting { .. } => self.greeted(answer, now),
             Housekeeping::Open(session_number) => {
                 let Some(session) = self.sessions.get(session_number) else { return Ok(()) };
                 if answer.status == 503 {

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Instant;
 
-use semaforo_protocol::table::Method;
 use semaforo_protocol::wire::Value;
 
 use super::outstanding::Outstanding;
@@ -60,7 +59,7 @@ impl Driver {
                 self.disconnect(io::ErrorKind::TimedOut.into(), now);
             }
             Some((limit, false)) if limit <= now => {
-                self.send_housekeeping(Housekeeping::Ping, Method::Ping, "", [], now);
+                self.send_housekeeping(Housekeeping::Ping, [], now);
             }
             _ => {}
         }
@@ -195,13 +194,7 @@ impl Driver {
             session.keep_alive_sent = Some(Moment::now());
             let acked = session.news().map(|acked| ("acked", Value::Number(acked)));
             let headers = std::iter::once(("session", Value::Text(&id))).chain(acked);
-            self.send_housekeeping(
-                Housekeeping::KeepAlive(session_number),
-                Method::KeepAlive,
-                "/sessions",
-                headers,
-                now,
-            );
+            self.send_housekeeping(Housekeeping::KeepAlive(session_number), headers, now);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo_protocol::table::{LIMITS, Method};
+use semaforo_protocol::table::LIMITS;
 use semaforo_protocol::wire::Value;
 
 use super::link::Link;
@@ -38,10 +38,10 @@ impl Driver {
     /// only so long for it.
     pub(super) fn greet(&mut self, now: Instant) {
         let token = self.settings.token.clone();
-        let method = if token.is_some() { Method::Auth } else { Method::Ping };
+        let kind = Housekeeping::Greeting { authenticates: token.is_some() };
         let token = token.as_deref().map(|token| ("token", Value::Text(token)));
         let headers = [(LIMITS.name, Value::Text("true"))].into_iter().chain(token);
-        self.send_housekeeping(Housekeeping::Greeting, method, "", headers, now);
+        self.send_housekeeping(kind, headers, now);
     }
 
     /// Begins to connect, or to find out where to.

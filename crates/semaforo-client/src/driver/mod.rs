@@ -72,13 +72,30 @@ pub(super) struct Settings {
 /// What the client itself asks, on one connection.
 #[derive(Clone, Copy, Debug)]
 enum Housekeeping {
-    Greeting,
+    /// The first request of a connection, with a token if there is one.
+    Greeting {
+        authenticates: bool,
+    },
     Open(u64),
     KeepAlive(u64),
     Close,
     Cancel,
     /// Whether the server is there.
     Ping,
+}
+
+impl Housekeeping {
+    /// Its method, and the path that it is for.
+    const fn request(self) -> (Method, &'static str) {
+        match self {
+            Self::Greeting { authenticates: true } => (Method::Auth, ""),
+            Self::Greeting { authenticates: false } | Self::Ping => (Method::Ping, ""),
+            Self::Open(_) => (Method::Open, "/sessions"),
+            Self::KeepAlive(_) => (Method::KeepAlive, "/sessions"),
+            Self::Close => (Method::Close, "/sessions"),
+            Self::Cancel => (Method::Cancel, ""),
+        }
+    }
 }
 
 /// A request of the client itself that was sent.
@@ -288,10 +305,10 @@ impl Driver {
         let id = session.and_then(|session| session.id().map(str::to_owned));
         if let (Some(id), Some(seq)) = (id, seq) {
             let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
-            self.send_housekeeping(Housekeeping::Cancel, Method::Cancel, "", headers, now);
+            self.send_housekeeping(Housekeeping::Cancel, headers, now);
         } else {
             let headers = [("request", Value::Number(number))];
-            self.send_housekeeping(Housekeeping::Cancel, Method::Cancel, "", headers, now);
+            self.send_housekeeping(Housekeeping::Cancel, headers, now);
         }
     }
 
@@ -317,8 +334,6 @@ impl Driver {
     fn send_housekeeping<'a>(
         &mut self,
         kind: Housekeeping,
-        method: Method,
-        path: &str,
         headers: impl IntoIterator<Item = (&'a str, Value<'a>)>,
         now: Instant,
     ) {
@@ -329,6 +344,7 @@ impl Driver {
         for header in headers {
             all.push(header);
         }
+        let (method, path) = kind.request();
         write_request(&mut link.output, method.name(), path, all, None);
         let sent = Sent { kind, sent: now, moment: Moment::now() };
         self.housekeeping.insert(self.last_housekeeping, sent);
@@ -344,13 +360,7 @@ impl Driver {
         self.unsent.append(&mut unsent);
         while let Some(session) = self.sessions.remove_unused() {
             if let Some(id) = session.id() {
-                self.send_housekeeping(
-                    Housekeeping::Close,
-                    Method::Close,
-                    "/sessions",
-                    [("session", Value::Text(id))],
-                    now,
-                );
+                self.send_housekeeping(Housekeeping::Close, [("session", Value::Text(id))], now);
             }
         }
     }
@@ -418,13 +428,7 @@ impl Driver {
         let label = label.as_deref().map(|label| ("label", Value::Text(label)));
         let headers = std::iter::once(("ttl", Value::Number(ttl))).chain(label);
         let begin = self.link().map_or(0, |link| link.output.len());
-        self.send_housekeeping(
-            Housekeeping::Open(session_number),
-            Method::Open,
-            "/sessions",
-            headers,
-            now,
-        );
+        self.send_housekeeping(Housekeeping::Open(session_number), headers, now);
         // Of the client's own requests, only this has words of the program in it.
         if let Some(Err(wrong)) = self.link().map(|link| link.keep(begin)) {
             self.housekeeping.remove(&self.last_housekeeping);
@@ -486,13 +490,7 @@ impl Driver {
                 session.lease.lose();
                 if let Some(id) = session.id() {
                     let headers = [("session", Value::Text(id))];
-                    self.send_housekeeping(
-                        Housekeeping::Close,
-                        Method::Close,
-                        "/sessions",
-                        headers,
-                        now,
-                    );
+                    self.send_housekeeping(Housekeeping::Close, headers, now);
                 }
             }
         }
