@@ -96,7 +96,7 @@ impl Shared {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).token()
     }
 
-    /// A session was lost. Who asks from now on asks about the next.
+    /// A session was lost. Tokens that are asked for from now on are those of the next.
     pub(super) fn lose_session(&self) {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
         // The client's thread goes on, whatever a waker does.

@@ -1,4 +1,4 @@
-//! To whom holds belong.
+//! A session, to which holds belong.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -14,8 +14,8 @@ use super::context::{Context, Interrupt};
 use super::duration;
 use super::held_session::{self, NewFile, SESSION_VARIABLE};
 
-/// A session is not waited for in a line: also who does not want to wait gives the server this time
-/// to open or find one.
+/// A session is not waited for in a line: also a caller that does not want to wait gives the server
+/// this time to open or find one.
 const SHORTEST_OPENING: Duration = Duration::from_secs(1);
 
 /// Something that is acquired.

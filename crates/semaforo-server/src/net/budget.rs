@@ -16,8 +16,8 @@
 //! another, or whose output waits for the service, is not blamed.
 //!
 //! A share is half of the budget divided by the connections of the loop, so that those that have
-//! less than theirs never have more than half together. Who asks little at a time, and takes the
-//! answers, is served until the last.
+//! less than theirs never have more than half together. A client that asks little at a time, and
+//! takes the answers, is served until the last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -445,7 +445,7 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
         (Kind::Queue, Verb::Take { .. }) => FIXED + kernel.first_message(name),
         // The outcomes of all parties that have one kept, if this is the last to come.
         (Kind::Barrier, Verb::Arrive { .. }) => FIXED + OUTCOME * kernel.numbered_parties(name),
-        // A message may be kept once more, with the answer of who takes it at once.
+        // A message may be kept once more, with the answer of a taker that has it at once.
         _ => FIXED + 2 * verb.payload().map_or(0, <[u8]>::len),
     }
 }

@@ -98,7 +98,7 @@ impl Group {
         }
     }
 
-    /// Asks all of it to end. Who is stopped has to go on for that.
+    /// Asks all of it to end. A stopped process has to go on for that.
     pub(in crate::cli) fn terminate(self) {
         self.send(Signal::TERM.as_raw());
         self.send(Signal::CONT.as_raw());

@@ -23,7 +23,7 @@ pub const HEAD_TIME: Duration = Duration::from_secs(10);
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Between two requests of a connection. Longer than the minute that many clients keep connections,
-/// so that it is they who close.
+/// so that clients close first.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
 
 /// For everything that a connection in a reserved place does: sixteen silent ones must not keep an

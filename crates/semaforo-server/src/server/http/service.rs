@@ -24,7 +24,7 @@ pub struct Http<B> {
     /// By the index of their connection.
     clients: Vec<Option<Client>>,
     connected: usize,
-    /// Who waits for which answer.
+    /// The connection that waits for each answer.
     tickets: HashMap<Ticket, ConnectionId>,
     last_ticket: Ticket,
     /// Clients with answers whose fate is to be reported.
@@ -327,7 +327,7 @@ impl<B: Backend> Http<B> {
         let id = self.tickets.remove(&ticket);
         let waiting = id.and_then(|id| self.client(id)?.waiting.take());
         let (Some(id), Some(waiting)) = (id, waiting) else {
-            // Who asked has gone away.
+            // The connection that asked is gone.
             if answered.confirm {
                 self.backend.settled(ticket, false);
             }
