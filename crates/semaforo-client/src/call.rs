@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use semaforo::{CancelToken, WaitError};
 
 use super::Error;
+use super::completion::{Completer, Completion, Granted, Outcome};
 use super::handle::Handle;
-use super::plan::Plan;
-use super::slot::{Granted, Outcome, Pledge, Slot};
+use super::request_spec::RequestSpec;
 
 /// A request to the server: the same shape as the library's own.
 ///
@@ -38,8 +38,8 @@ pub struct Call<T> {
 type Make<T> = Box<dyn FnOnce(&Arc<Handle>, Granted) -> Result<T, Error> + Send>;
 
 enum Stage {
-    Planned(Plan),
-    Asked { number: Option<u64>, slot: Arc<Slot>, waiting: Option<Waiting> },
+    Unsent(RequestSpec),
+    Asked { number: Option<u64>, completion: Arc<Completion>, waiting: Option<Waiting> },
     Over,
 }
 
@@ -49,28 +49,28 @@ type Waiting = Pin<Box<dyn Future<Output = Result<(), WaitError>> + Send>>;
 impl<T> Call<T> {
     pub(super) fn new(
         handle: &Arc<Handle>,
-        plan: Plan,
+        spec: RequestSpec,
         make: impl FnOnce(&Arc<Handle>, Granted) -> Result<T, Error> + Send + 'static,
     ) -> Self {
-        Self::with_any_status(handle, plan, done_only(make))
+        Self::with_any_status(handle, spec, done_only(make))
     }
 
     /// A request for which another status than 200 is not necessarily an error.
     pub(super) fn with_any_status(
         handle: &Arc<Handle>,
-        plan: Plan,
+        spec: RequestSpec,
         make: impl FnOnce(&Arc<Handle>, Granted) -> Result<T, Error> + Send + 'static,
     ) -> Self {
-        Self::at(Stage::Planned(plan), handle, make)
+        Self::at(Stage::Unsent(spec), handle, make)
     }
 
     /// A request that goes on its way now, and stays on it if this is dropped.
     pub(super) fn begun(
         handle: &Arc<Handle>,
-        slot: Arc<Slot>,
+        completion: Arc<Completion>,
         make: impl FnOnce(&Arc<Handle>, Granted) -> Result<T, Error> + Send + 'static,
     ) -> Self {
-        Self::at(Stage::Asked { number: None, slot, waiting: None }, handle, done_only(make))
+        Self::at(Stage::Asked { number: None, completion, waiting: None }, handle, done_only(make))
     }
 
     fn at(
@@ -111,8 +111,8 @@ impl<T> Call<T> {
     /// # Errors
     /// As the operation says, or with what ended it.
     pub fn wait(mut self) -> Result<T, Error> {
-        let slot = self.ask();
-        let done = slot.done().happened();
+        let completion = self.ask();
+        let done = completion.done().happened();
         let ended = match (self.token(), self.own_deadline()) {
             (None, None) => {
                 done.wait();
@@ -126,20 +126,21 @@ impl<T> Call<T> {
     }
 
     /// Sends the request, if that has not happened.
-    fn ask(&mut self) -> Arc<Slot> {
+    fn ask(&mut self) -> Arc<Completion> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Planned(plan) => {
-                let slot = Arc::new(Slot::default());
+            Stage::Unsent(spec) => {
+                let completion = Arc::new(Completion::default());
                 let deadline = self.earliest();
-                let number = self.handle.ask(plan, Pledge::new(Arc::clone(&slot)), deadline);
-                let asked = Arc::clone(&slot);
-                self.stage = Stage::Asked { number, slot: asked, waiting: None };
-                slot
+                let number =
+                    self.handle.ask(spec, Completer::new(Arc::clone(&completion)), deadline);
+                let asked = Arc::clone(&completion);
+                self.stage = Stage::Asked { number, completion: asked, waiting: None };
+                completion
             }
-            Stage::Asked { number, slot, waiting } => {
-                let asked = Arc::clone(&slot);
-                self.stage = Stage::Asked { number, slot: asked, waiting };
-                slot
+            Stage::Asked { number, completion, waiting } => {
+                let asked = Arc::clone(&completion);
+                self.stage = Stage::Asked { number, completion: asked, waiting };
+                completion
             }
             Stage::Over => panic!("a request was polled after it had completed"),
         }
@@ -186,11 +187,12 @@ impl<T> Call<T> {
 
     /// Claims the outcome, or withdraws the request.
     fn leave(&mut self) -> Option<Outcome> {
-        let Stage::Asked { number, slot, .. } = std::mem::replace(&mut self.stage, Stage::Over)
+        let Stage::Asked { number, completion, .. } =
+            std::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
         };
-        let outcome = slot.claim_or_withdraw();
+        let outcome = completion.claim_or_withdraw();
         if let (None, Some(number)) = (&outcome, number) {
             self.handle.withdraw(number);
         }
@@ -212,14 +214,14 @@ impl<T> Future for Call<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let slot = this.ask();
+        let completion = this.ask();
         let (token, deadline) = (this.token(), this.own_deadline());
         let Stage::Asked { waiting, .. } = &mut this.stage else {
             return Poll::Pending;
         };
         let waiting = waiting.get_or_insert_with(|| {
             Box::pin(async move {
-                let done = slot.done().happened();
+                let done = completion.done().happened();
                 match (token, deadline) {
                     (None, None) => {
                         done.await;
@@ -251,7 +253,7 @@ impl<T> Drop for Call<T> {
 impl<T> fmt::Debug for Call<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Planned(_) => "planned",
+            Stage::Unsent(_) => "planned",
             Stage::Asked { .. } => "asked",
             Stage::Over => "over",
         };

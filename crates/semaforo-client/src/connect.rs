@@ -17,9 +17,9 @@ use rustls::{ClientConfig, RootCertStore};
 use semaforo_protocol::limits::{DEFAULT_TTL, MAX_TTL, MIN_TTL, PORT};
 
 use super::call::Call;
+use super::completion::{Completer, Completion};
 use super::driver::{Driver, Resolve, Settings, Target, WAKE, resolve};
 use super::handle::{Handle, Shared};
-use super::slot::{Pledge, Slot};
 use super::{Client, Error};
 
 /// A connection to be made. Await it, or [`wait`](Self::wait).
@@ -89,14 +89,14 @@ impl Connect {
         self
     }
 
-    /// What people see of the session, when they look who holds what.
+    /// What people see of the session, where the holders of objects are listed.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// How long a request that has no time limit of its own waits for a connection, before it fails with
-    /// [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
+    /// How long a request that has no time limit of its own waits for a connection, before it fails
+    /// with [`Disconnected`](Error::Disconnected). As long as the session lives, if it is not said.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
@@ -105,19 +105,19 @@ impl Connect {
     /// Blocks this thread until the client is connected.
     ///
     /// # Errors
-    /// If nobody can be reached, or the server refuses.
+    /// If no server can be reached, or the server refuses.
     pub fn wait(self) -> Result<Client, Error> {
         self.start()?.wait()
     }
 
     fn start(self) -> Result<Call<Client>, Error> {
-        let slot = Arc::new(Slot::default());
-        let pledge = Pledge::new(Arc::clone(&slot));
-        let handle = self.spawn(pledge).map_err(Error::CannotConnect)?;
-        Ok(Call::begun(&handle, slot, |handle, _| Ok(Client::new(handle))))
+        let completion = Arc::new(Completion::default());
+        let completer = Completer::new(Arc::clone(&completion));
+        let handle = self.spawn(completer).map_err(Error::CannotConnect)?;
+        Ok(Call::begun(&handle, completion, |handle, _| Ok(Client::new(handle))))
     }
 
-    fn spawn(self, first: Pledge) -> io::Result<Arc<Handle>> {
+    fn spawn(self, first: Completer) -> io::Result<Arc<Handle>> {
         let tls = match self.security {
             Security::None => None,
             Security::Authority(file) => Some(Arc::new(trusting(&file)?)),
@@ -164,7 +164,7 @@ impl IntoFuture for Connect {
     type IntoFuture = Connecting;
 
     fn into_future(self) -> Connecting {
-        Connecting(Stage::Planned(self))
+        Connecting(Stage::Unsent(self))
     }
 }
 
@@ -175,7 +175,7 @@ pub struct Connecting(Stage);
 
 #[derive(Debug)]
 enum Stage {
-    Planned(Connect),
+    Unsent(Connect),
     Begun(Call<Client>),
     Over,
 }
@@ -185,7 +185,7 @@ impl Future for Connecting {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut call = match std::mem::replace(&mut self.0, Stage::Over) {
-            Stage::Planned(connect) => match connect.start() {
+            Stage::Unsent(connect) => match connect.start() {
                 Ok(call) => call,
                 Err(error) => return Poll::Ready(Err(error)),
             },
@@ -244,8 +244,8 @@ mod tests {
         }
     }
 
-    /// Names are looked up elsewhere. If that takes long, the server is where it was; and what was found when it
-    /// was not needed any more is not used later.
+    /// Names are looked up elsewhere. If that takes long, the server is where it was; and what was
+    /// found when it was not needed any more is not used later.
     #[test]
     fn a_name_that_is_not_found_again_does_no_harm() {
         /// Says when its thread is over, and so has told what it has found.

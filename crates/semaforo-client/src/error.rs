@@ -22,8 +22,9 @@ pub enum Error {
     Conflict(String),
     /// The hold, or the message, is not this session's any more.
     Gone(String),
-    /// The server refused, for one of the other reasons of the protocol. Also if it was not even asked,
-    /// since it could only have refused: a payload that is not JSON (400), or too large or too deep (413).
+    /// The server refused, for one of the other reasons of the protocol. Also if it was not even
+    /// asked, since it could only have refused: a payload that is not JSON (400), or too large or
+    /// too deep (413).
     Refused {
         /// The status of the answer.
         status: u16,
@@ -32,16 +33,16 @@ pub enum Error {
     },
     /// The server is stopping, and the request cannot be repeated safely.
     ShuttingDown,
-    /// Nobody could be reached.
+    /// No server could be reached.
     CannotConnect(io::Error),
-    /// The connection was lost, for longer than the client's patience or with a request that cannot be
-    /// repeated safely; or the client was closed.
+    /// The connection was lost, for longer than the client's patience or with a request that cannot
+    /// be repeated safely; or the client was closed.
     Disconnected,
     /// The server said something that is not an answer to this.
     Nonsense(String),
 }
 
-/// A token is not sent to another machine where everybody on the way can read it.
+/// A token is not sent to another machine where it could be read on the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unencrypted(pub(crate) SocketAddr);
 

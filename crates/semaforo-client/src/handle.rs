@@ -8,22 +8,22 @@ use std::time::Instant;
 use mio::Waker;
 use semaforo::{CancelSource, CancelToken};
 
-use super::plan::{Mode, Plan};
-use super::slot::{Granted, Pledge};
+use super::completion::{Completer, Granted};
+use super::request_spec::{Repeat, RequestSpec};
 
 /// What the client's thread is told.
 #[derive(Debug)]
 pub(super) enum Command {
     Ask {
         number: u64,
-        plan: Plan,
-        pledge: Pledge,
+        spec: RequestSpec,
+        completer: Completer,
         deadline: Option<Instant>,
     },
-    /// Nobody waits for this one any more.
+    /// The call of this request was dropped, cancelled or timed out.
     Withdraw(u64),
     /// All sessions are to end, and the thread with them.
-    Close(Pledge),
+    Close(Completer),
 }
 
 /// What clients, guards and requests share with the client's thread.
@@ -51,7 +51,7 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A command that is not taken any more is dropped, and says so to whoever waits for it.
+    /// A command that is not taken any more is dropped, and its completer says so to the call.
     fn send(&self, command: impl FnOnce(&mut u64) -> Command) {
         let mut refused = None;
         let is_first = {
@@ -96,7 +96,7 @@ impl Shared {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).token()
     }
 
-    /// A session was lost. Who asks from now on asks about the next.
+    /// A session was lost. Tokens that are asked for from now on are those of the next.
     pub(super) fn lose_session(&self) {
         let lost = std::mem::take(&mut *self.lost.lock().unwrap_or_else(PoisonError::into_inner));
         // The client's thread goes on, whatever a waker does.
@@ -117,19 +117,19 @@ impl Handle {
     /// Asks, and returns the request's number; none if it cannot be asked, which is its outcome.
     pub(super) fn ask(
         &self,
-        plan: Plan,
-        mut pledge: Pledge,
+        spec: RequestSpec,
+        mut completer: Completer,
         deadline: Option<Instant>,
     ) -> Option<u64> {
-        if let Err(wrong) = plan.check() {
-            let _ = pledge.keep(Err(wrong));
+        if let Err(wrong) = spec.check() {
+            let _ = completer.complete(Err(wrong));
             return None;
         }
         let mut number = 0;
         self.shared.send(|last| {
             *last += 1;
             number = *last;
-            Command::Ask { number, plan, pledge, deadline }
+            Command::Ask { number, spec, completer, deadline }
         });
         Some(number)
     }
@@ -138,44 +138,44 @@ impl Handle {
         self.shared.send(|_| Command::Withdraw(number));
     }
 
-    pub(super) fn close(&self, pledge: Pledge) {
-        self.shared.send(|_| Command::Close(pledge));
+    pub(super) fn close(&self, completer: Completer) {
+        self.shared.send(|_| Command::Close(completer));
     }
 
     pub(super) fn session_lost(&self) -> CancelToken {
         self.shared.session_lost()
     }
 
-    /// Gives back what was granted and nobody claimed.
+    /// Gives back a grant that was not claimed.
     pub(super) fn give_back(&self, granted: &Granted) {
-        if let Some(plan) = giving_back(granted) {
-            self.ask(plan, Pledge::none(), None);
+        if let Some(spec) = giving_back(granted) {
+            self.ask(spec, Completer::none(), None);
         }
     }
 }
 
 /// The request that gives back what was granted.
-pub(super) fn giving_back(granted: &Granted) -> Option<Plan> {
+pub(super) fn giving_back(granted: &Granted) -> Option<RequestSpec> {
     if granted.reply.status != 200 {
         return None;
     }
     let mut credentials = granted.credentials.iter();
     let names_session = credentials.any(|(name, _)| name.eq_ignore_ascii_case("session"));
-    let mode = match &granted.lease {
-        Some(_) => Mode::Again,
-        None if names_session => Mode::Free,
+    let repeat = match &granted.lease {
+        Some(_) => Repeat::UntilDone,
+        None if names_session => Repeat::Idempotent,
         // The connection's own, and gone with it.
-        None => Mode::Once,
+        None => Repeat::Never,
     };
-    let mut plan = granted.undo.plan(&granted.path, mode, &granted.reply)?;
-    plan.headers.extend(granted.credentials.iter().cloned());
-    plan.lease.clone_from(&granted.lease);
-    Some(plan)
+    let mut spec = granted.undo.spec(&granted.path, repeat, &granted.reply)?;
+    spec.headers.extend(granted.credentials.iter().cloned());
+    spec.lease.clone_from(&granted.lease);
+    Some(spec)
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.close(Pledge::none());
+        self.close(Completer::none());
     }
 }
 

@@ -40,7 +40,8 @@ impl Lease {
         self.id.get().map(String::as_str)
     }
 
-    /// A request that was sent then has renewed the session. The first time, it is the one that opened it.
+    /// A request that was sent then has renewed the session. The first time, it is the one that
+    /// opened it.
     pub(super) fn renew(&self, sent: Moment, ttl: Duration) {
         let ends = sent.after(ttl).shown();
         // Only the client's own thread writes.

@@ -33,6 +33,7 @@
 //! [`SessionLost`](Error::SessionLost). New requests get a new session.
 
 mod call;
+mod completion;
 mod connect;
 mod driver;
 mod error;
@@ -40,9 +41,8 @@ mod handle;
 mod lease;
 mod moment;
 mod objects;
-mod plan;
 mod reply;
-mod slot;
+mod request_spec;
 
 use std::sync::Arc;
 
@@ -65,9 +65,9 @@ pub use self::objects::semaphore::{Permit, Semaphore};
 pub use self::objects::session::Session;
 pub use self::reply::Reply;
 
+use self::completion::{Completer, Completion};
 use self::handle::Handle;
-use self::plan::{Mode, Plan};
-use self::slot::{Pledge, Slot};
+use self::request_spec::{Repeat, RequestSpec};
 
 /// A client. Clones share its connection and its session.
 #[derive(Clone, Debug)]
@@ -134,38 +134,41 @@ impl Client {
 
     /// Whether the server answers.
     pub fn ping(&self) -> Call<()> {
-        Call::new(&self.handle, Plan::new(Method::Ping, "", Mode::Free), |_, _| Ok(()))
+        Call::new(&self.handle, RequestSpec::new(Method::Ping, "", Repeat::Idempotent), |_, _| {
+            Ok(())
+        })
     }
 
     /// The whole request, as JSON, as it arrived at the server.
     pub fn echo(&self, payload: impl Into<String>) -> Call<String> {
-        let plan = Plan::new(Method::Echo, "", Mode::Free).payload(payload);
-        Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
+        let spec = RequestSpec::new(Method::Echo, "", Repeat::Idempotent).payload(payload);
+        Call::new(&self.handle, spec, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
     }
 
     /// What there is, as a JSON array: `path` is `/`, or `/` and a kind (`/locks`), and all names
     /// begin with the prefix.
     pub fn list(&self, path: &str, prefix: &str) -> Call<String> {
-        let mut plan = Plan::new(Method::List, path, Mode::Free);
+        let mut spec = RequestSpec::new(Method::List, path, Repeat::Idempotent);
         if !prefix.is_empty() {
-            plan = plan.header("prefix", prefix);
+            spec = spec.header("prefix", prefix);
         }
-        Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
+        Call::new(&self.handle, spec, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
     }
 
     /// The state of an object (`/locks/deploy`), or of the server (`/`), as JSON.
     pub fn show(&self, path: &str) -> Call<String> {
-        let plan = Plan::new(Method::Show, path, Mode::Free);
-        Call::new(&self.handle, plan, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
+        let spec = RequestSpec::new(Method::Show, path, Repeat::Idempotent);
+        Call::new(&self.handle, spec, |_, granted| Ok(granted.reply.payload.unwrap_or_default()))
     }
 
     /// The session that the client uses now; it is opened if need be, and renewed in any case.
     pub fn session(&self) -> Call<Session> {
-        let plan = Plan::new(Method::KeepAlive, "/sessions", Mode::Safe);
-        Call::new(&self.handle, plan, |_, granted| Session::new(granted))
+        let spec = RequestSpec::new(Method::KeepAlive, "/sessions", Repeat::Numbered);
+        Call::new(&self.handle, spec, |_, granted| Session::new(granted))
     }
 
-    /// Fires when the client's session is lost: the one that it has now, or the next if it has none.
+    /// Fires when the client's session is lost: the one that it has now, or the next if it has
+    /// none.
     #[must_use]
     pub fn session_lost(&self) -> CancelToken {
         self.handle.session_lost()
@@ -174,12 +177,12 @@ impl Client {
     /// Ends the session, which releases everything that it holds, and the connection. Requests on
     /// their way, and all that come later, fail with [`Disconnected`](Error::Disconnected).
     ///
-    /// It happens also when the last clone, guard and request are dropped, but then nobody can wait
-    /// for it: a process that ends at once may leave a session behind until its time to live is over.
-    /// It takes two seconds at most.
+    /// It happens also when the last clone, guard and request are dropped, but then no caller can
+    /// wait for it: a process that ends at once may leave a session behind until its time to live
+    /// is over. It takes two seconds at most.
     pub fn close(self) -> Call<()> {
-        let slot = Arc::new(Slot::default());
-        self.handle.close(Pledge::new(Arc::clone(&slot)));
-        Call::begun(&self.handle, slot, |_, _| Ok(()))
+        let completion = Arc::new(Completion::default());
+        self.handle.close(Completer::new(Arc::clone(&completion)));
+        Call::begun(&self.handle, completion, |_, _| Ok(()))
     }
 }

@@ -1,6 +1,6 @@
 //! What the server said.
 
-use semaforo_protocol::wire::Answer;
+use semaforo_protocol::wire::{Answer, error_in};
 
 use super::Error;
 
@@ -35,8 +35,7 @@ impl Reply {
     /// The error that the payload tells.
     #[must_use]
     pub fn error(&self) -> Option<String> {
-        let payload: serde_json::Value = serde_json::from_str(self.payload.as_deref()?).ok()?;
-        Some(payload.get("error")?.as_str()?.to_owned())
+        error_in(self.payload.as_deref()?.as_bytes())
     }
 
     /// A header that has to be there, and `true` or `false`.

@@ -26,8 +26,8 @@ pub const MAX_FENCE: u64 = 1 << 53;
 pub const MAX_PERMITS: u32 = (1 << 30) - 1;
 /// The most parties that a barrier can have.
 pub const MAX_PARTIES: u32 = 1 << 20;
-/// Numbered requests of a session may be so far above the last one whose answer is acknowledged: the
-/// server keeps the answers in between.
+/// Numbered requests of a session may be so far above the last one whose answer is acknowledged:
+/// the server keeps the answers in between.
 pub const MAX_OUTSTANDING: u64 = 1024;
 /// The most bytes of an answer that a client reads. Answers can be larger than requests: lists are.
 pub const MAX_ANSWER: usize = 64 << 20;

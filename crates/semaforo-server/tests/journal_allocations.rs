@@ -60,10 +60,10 @@ fn submitting_allocates_nothing() {
     while journal.is_preparing() {
         journal.turn(std::time::Instant::now()).unwrap();
     }
-    assert!(journal.has_room(1 << 19) && journal.has_room((1 << 20) - 8192));
+    assert!(journal.fits(1 << 19) && journal.fits((1 << 20) - 8192));
     let before = COUNT.get();
     for time in 0..1000 {
-        assert!(journal.has_room(event.len()));
+        assert!(journal.fits(event.len()));
         journal.submit(&event, time, time % 100 == 0).unwrap();
     }
     assert_eq!(COUNT.get() - before, 0);

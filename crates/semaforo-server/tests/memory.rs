@@ -1,4 +1,5 @@
-//! What the limit of memory bounds: whatever a server is filled with, it needs little more than that.
+//! What the limit of memory bounds: whatever a server is filled with, it needs little more than
+//! that.
 //!
 //! `SEMAFORO_MEMORY_MIB` says how much that is.
 
@@ -264,8 +265,8 @@ fn crowd(
     (0..count).map(open).collect()
 }
 
-/// What clients send and do not finish, and what they ask for and do not read, is bounded as a whole;
-/// a client that asks little and reads the answers is served all the time.
+/// What clients send and do not finish, and what they ask for and do not read, is bounded as a
+/// whole; a client that asks little and reads the answers is served all the time.
 #[test]
 fn whatever_connections_are_filled_with_their_buffers_are_bounded() {
     const CROWD: usize = 80;

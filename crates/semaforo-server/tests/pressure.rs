@@ -1,8 +1,9 @@
 //! One client asks for much, and another one is not kept waiting.
 //!
-//! `SEMAFORO_PRESSURE_OBJECTS` and `SEMAFORO_PRESSURE_WAITS` say among how many objects and waiting requests. If they
-//! do, the other client waits for at most [`BAR`] in 99 of 100 cases. Otherwise, on a machine that has other things to
-//! do and in a slow build, it only must not be kept waiting for as long as it once was, which was minutes.
+//! `SEMAFORO_PRESSURE_OBJECTS` and `SEMAFORO_PRESSURE_WAITS` say among how many objects and waiting
+//! requests. If they do, the other client waits for at most [`BAR`] in 99 of 100 cases. Otherwise,
+//! on a machine that has other things to do and in a slow build, it only must not be kept waiting
+//! for as long as it once was, which was minutes.
 
 mod support;
 

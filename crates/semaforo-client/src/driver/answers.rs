@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use semaforo_protocol::table::{MAX_DEPTH, MAX_FRAME};
 use semaforo_protocol::wire::{Answer, Limits};
 
-use super::{Driver, ERRAND_PREFIX, Errand, SHORTEST_PAUSE, State};
+use super::{Driver, HOUSEKEEPING_PREFIX, Housekeeping, SHORTEST_PAUSE, State};
+use crate::completion::{Completer, Granted};
 use crate::handle::giving_back;
 use crate::moment::Moment;
-use crate::plan::Mode;
-use crate::slot::{Granted, Pledge};
+use crate::request_spec::Repeat;
 use crate::{Error, Reply};
 
 impl Driver {
@@ -66,22 +66,23 @@ impl Driver {
             }
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
-        if let Some(number) = id.strip_prefix(ERRAND_PREFIX) {
+        if let Some(number) = id.strip_prefix(HOUSEKEEPING_PREFIX) {
             let Ok(turn) = number.parse() else { return Ok(()) };
-            let Some(sent) = self.errands.remove(&turn) else { return Ok(()) };
-            return self.done(sent.errand, sent.moment, answer, now);
+            let Some(sent) = self.housekeeping.remove(&turn) else { return Ok(()) };
+            return self.done(sent.kind, sent.moment, answer, now);
         }
         let Ok(number) = id.parse() else { return Ok(()) };
         let Some(asked) = self.outstanding.get_mut(&number) else { return Ok(()) };
         let Some(sent) = asked.sent else { return Ok(()) };
 
-        if answer.status == 503 && asked.plan.mode != Mode::Once {
+        if answer.status == 503 && asked.spec.repeat != Repeat::Never {
             // The next server, or the next life of this one, can do it.
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "it is shutting down"));
         }
         if answer.status == 204 && asked.is_told_too_early(now) {
-            // The server is about to close the connection, because of something else. Nothing has happened.
-            if asked.plan.mode == Mode::Once {
+            // The server is about to close the connection, because of something else. Nothing has
+            // happened.
+            if asked.spec.repeat == Repeat::Never {
                 if let Some(mut asked) = self.forget(number) {
                     asked.fail(Error::Disconnected);
                 }
@@ -91,21 +92,22 @@ impl Driver {
             self.unsent.insert(number);
             return Ok(());
         }
-        if let Some(place) = asked.session {
+        if let Some(session_number) = asked.session {
             if asked.has_renewed(answer.status) {
-                if let Some(session) = self.sessions.get(place) {
+                if let Some(session) = self.sessions.get(session_number) {
                     session.confirm(sent);
                 }
             } else if answer.status == 410 {
                 if !asked.is_about_a_hold() {
-                    self.lose(place);
+                    self.lose(session_number);
                     return Ok(());
                 }
-                self.keep_alive(place, now);
+                self.keep_alive(session_number, now);
             }
         }
         if let Some(asked) = self.forget(number) {
-            let session = asked.session.and_then(|place| self.sessions.get(place));
+            let session =
+                asked.session.and_then(|session_number| self.sessions.get(session_number));
             let unclaimed = asked.answer(Reply::new(answer), session.as_deref());
             self.give_back(unclaimed, now);
         }
@@ -114,15 +116,15 @@ impl Driver {
 
     /// The server could not read something, and so it does not say what.
     ///
-    /// A server that has named its limits does not say that, since the client keeps to them. Another
-    /// one means something that it has not answered: what waited was answered before. That is sent
-    /// again, and what is there the next time, too, fails; so does what is not sent twice.
+    /// A server that has named its limits does not say that, since the client keeps to them.
+    /// Another one means something that it has not answered: what waited was answered before. That
+    /// is sent again, and what is there the next time, too, fails; so does what is not sent twice.
     fn unread(&mut self, status: u16, message: &str) {
         let mut over = Vec::new();
         for (number, asked) in &mut self.outstanding {
-            let was_unread = asked.sent.is_some() && asked.plan.mode != Mode::Again;
+            let was_unread = asked.sent.is_some() && asked.spec.repeat != Repeat::UntilDone;
             let is_again = was_unread && std::mem::replace(&mut asked.was_unread, true);
-            if is_again || (was_unread && asked.plan.mode == Mode::Once) {
+            if is_again || (was_unread && asked.spec.repeat == Repeat::Never) {
                 over.push(*number);
             }
         }
@@ -134,30 +136,30 @@ impl Driver {
     }
 
     fn give_back(&mut self, unclaimed: Option<Granted>, now: Instant) {
-        if let Some(plan) = unclaimed.as_ref().and_then(giving_back) {
-            self.next_own += 1;
-            self.ask(self.next_own, plan, Pledge::none(), None, now);
+        if let Some(spec) = unclaimed.as_ref().and_then(giving_back) {
+            self.next_give_back += 1;
+            self.ask(self.next_give_back, spec, Completer::none(), None, now);
         }
     }
 
     /// Deals with the answer to something of the client's own.
     fn done(
         &mut self,
-        errand: Errand,
+        kind: Housekeeping,
         sent: Moment,
         answer: &Answer<'_>,
         now: Instant,
     ) -> io::Result<()> {
-        match errand {
-            Errand::Greeting => self.greeted(answer, now),
-            Errand::Open(place) => {
-                let Some(session) = self.sessions.get(place) else { return Ok(()) };
+        match kind {
+            Housekeeping::Greeting { .. } => self.greeted(answer, now),
+            Housekeeping::Open(session_number) => {
+                let Some(session) = self.sessions.get(session_number) else { return Ok(()) };
                 if answer.status == 503 {
                     return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "shutting down"));
                 }
                 let (Some(id), 200) = (answer.headers.get("session"), answer.status) else {
                     let reply = Reply::new(answer);
-                    self.fail_session(place, || Error::of(&reply));
+                    self.fail_session(session_number, || Error::of(&reply));
                     return Ok(());
                 };
                 session.lease.opened(id);
@@ -167,19 +169,19 @@ impl Driver {
                 session.confirm(sent);
                 Ok(())
             }
-            Errand::KeepAlive(place) => {
-                match (answer.status, self.sessions.get(place)) {
+            Housekeeping::KeepAlive(session_number) => {
+                match (answer.status, self.sessions.get(session_number)) {
                     (200, Some(session)) => {
                         session.keep_alive_sent = None;
                         session.confirm(sent);
                     }
-                    (410, Some(_)) => self.lose(place),
+                    (410, Some(_)) => self.lose(session_number),
                     // Anything else confirms nothing; the connection is given up in time.
                     _ => {}
                 }
                 Ok(())
             }
-            Errand::Close | Errand::Cancel | Errand::Ping => Ok(()),
+            Housekeeping::Close | Housekeeping::Cancel | Housekeeping::Ping => Ok(()),
         }
     }
 
@@ -187,7 +189,7 @@ impl Driver {
         if answer.status != 200 {
             let error = Error::of(&Reply::new(answer));
             if let Some(mut first) = self.first.take() {
-                let _ = first.keep(Err(error));
+                let _ = first.complete(Err(error));
                 self.close(now);
                 return Ok(());
             }
@@ -204,7 +206,7 @@ impl Driver {
         };
         self.pause = SHORTEST_PAUSE;
         if let Some(mut first) = self.first.take() {
-            let _ = first.keep(Ok(Granted::nothing()));
+            let _ = first.complete(Ok(Granted::nothing()));
         }
         Ok(())
     }

@@ -3,14 +3,13 @@
 use std::io;
 use std::time::Instant;
 
-use semaforo_protocol::table::Method;
 use semaforo_protocol::wire::Value;
 
 use super::outstanding::Outstanding;
-use super::{Driver, Errand, GRACE, SILENCE, State};
+use super::{Driver, GRACE, Housekeeping, SILENCE, State};
 use crate::Error;
 use crate::moment::Moment;
-use crate::plan::Mode;
+use crate::request_spec::Repeat;
 
 impl Driver {
     pub(super) fn look_at_the_clock(&mut self, now: Instant) {
@@ -43,12 +42,12 @@ impl Driver {
         }
     }
 
-    /// When the silence is too long, and whether the connection is dead then or only to be tried. Errands are
-    /// answered at once; a request may wait for as long as it likes.
+    /// When the silence is too long, and whether the connection is dead then or only to be tried.
+    /// Housekeeping is answered at once; a request may wait for as long as it likes.
     fn silence(&self) -> Option<(Instant, bool)> {
         let limit = SILENCE.min(self.settings.ttl / 3);
-        if let Some((_, errand)) = self.errands.first_key_value() {
-            return Some((self.heard.max(errand.sent) + limit, true));
+        if let Some((_, housekeeping)) = self.housekeeping.first_key_value() {
+            return Some((self.heard.max(housekeeping.sent) + limit, true));
         }
         let expects_something = self.outstanding.len() > self.unsent.len();
         expects_something.then(|| (self.heard + limit, false))
@@ -60,13 +59,13 @@ impl Driver {
                 self.disconnect(io::ErrorKind::TimedOut.into(), now);
             }
             Some((limit, false)) if limit <= now => {
-                self.errand(Errand::Ping, Method::Ping, "", [], now);
+                self.send_housekeeping(Housekeeping::Ping, [], now);
             }
             _ => {}
         }
     }
 
-    /// Tells the one who waits that there will be no answer.
+    /// Tells the call of a request that there will be no answer.
     fn end(&mut self, number: u64, error: Error, now: Instant) {
         if let Some(asked) = self.outstanding.get_mut(&number) {
             asked.fail(error);
@@ -79,26 +78,26 @@ impl Driver {
         let mut due = Vec::new();
         let mut is_dead = false;
         let moment = Moment::now();
-        for (place, session) in self.sessions.iter() {
+        for (session_number, session) in self.sessions.iter() {
             if session.id().is_none() {
                 continue;
             }
             if session.lease.ends().is_some_and(|ends| ends <= moment) {
-                lost.push(place);
+                lost.push(session_number);
             } else if session.keep_alive_due().is_some_and(|time| time <= moment) {
-                due.push(place);
+                due.push(session_number);
             }
             is_dead |= session.keep_alive_limit().is_some_and(|limit| limit <= moment);
         }
-        for place in lost {
-            self.lose(place);
+        for session_number in lost {
+            self.lose(session_number);
         }
         if is_dead {
             // Nothing comes through any more: another connection may do better.
             return self.disconnect(io::ErrorKind::TimedOut.into(), now);
         }
-        for place in due {
-            self.keep_alive(place, now);
+        for session_number in due {
+            self.keep_alive(session_number, now);
         }
     }
 
@@ -158,21 +157,21 @@ impl Driver {
     }
 
     /// A session is over: so is everything that was asked in it.
-    pub(super) fn lose(&mut self, place: u64) {
-        // First, so that whoever learns of it from a request finds the token fired.
+    pub(super) fn lose(&mut self, session_number: u64) {
+        // First, so that a caller that learns of it from a request finds the token fired.
         self.shared.lose_session();
-        self.fail_session(place, || Error::SessionLost);
+        self.fail_session(session_number, || Error::SessionLost);
     }
 
-    pub(super) fn fail_session(&mut self, place: u64, error: impl Fn() -> Error) {
-        if let Some(session) = self.sessions.remove(place) {
+    pub(super) fn fail_session(&mut self, session_number: u64, error: impl Fn() -> Error) {
+        if let Some(session) = self.sessions.remove(session_number) {
             let was_open = session.id().is_some();
             session.lease.lose();
             let mut over = Vec::new();
             for (number, asked) in &self.outstanding {
-                let is_for_it = asked.session == Some(place);
-                let waits_for_any =
-                    asked.session.is_none() && matches!(asked.plan.mode, Mode::Safe | Mode::Again);
+                let is_for_it = asked.session == Some(session_number);
+                let waits_for_any = asked.session.is_none()
+                    && matches!(asked.spec.repeat, Repeat::Numbered | Repeat::UntilDone);
                 if is_for_it || (!was_open && waits_for_any) {
                     over.push(*number);
                 }
@@ -185,17 +184,17 @@ impl Driver {
         }
     }
 
-    pub(super) fn keep_alive(&mut self, place: u64, now: Instant) {
+    pub(super) fn keep_alive(&mut self, session_number: u64, now: Instant) {
         if !matches!(self.state, State::Up(_)) {
             return;
         }
-        let Some(session) = self.sessions.get(place) else { return };
+        let Some(session) = self.sessions.get(session_number) else { return };
         let Some(id) = session.id().map(str::to_owned) else { return };
         if session.keep_alive_sent.is_none() {
             session.keep_alive_sent = Some(Moment::now());
             let acked = session.news().map(|acked| ("acked", Value::Number(acked)));
             let headers = std::iter::once(("session", Value::Text(&id))).chain(acked);
-            self.errand(Errand::KeepAlive(place), Method::KeepAlive, "/sessions", headers, now);
+            self.send_housekeeping(Housekeeping::KeepAlive(session_number), headers, now);
         }
     }
 }

@@ -7,20 +7,21 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use semaforo_protocol::table::{LIMITS, Method};
+use semaforo_protocol::table::LIMITS;
 use semaforo_protocol::wire::Value;
 
 use super::link::Link;
 use super::{
-    CONNECT_LIMIT, Driver, Errand, FIRST_RESOLVE_LIMIT, LINK, LONGEST_PAUSE, RESOLVE_LIMIT,
+    CONNECT_LIMIT, Driver, FIRST_RESOLVE_LIMIT, Housekeeping, LINK, LONGEST_PAUSE, RESOLVE_LIMIT,
     Settings, State,
 };
 use crate::Error;
 use crate::error::Unencrypted;
-use crate::plan::Mode;
+use crate::request_spec::Repeat;
 
 impl Settings {
-    /// Whether a token may be sent there: encrypted, within this machine, or because it was allowed.
+    /// Whether a token may be sent there: encrypted, within this machine, or because it was
+    /// allowed.
     pub(super) fn may_know_tokens(&self, address: SocketAddr) -> bool {
         let is_here = address.ip().to_canonical().is_loopback();
         self.insecure || self.target.tls.is_some() || is_here
@@ -37,10 +38,10 @@ impl Driver {
     /// only so long for it.
     pub(super) fn greet(&mut self, now: Instant) {
         let token = self.settings.token.clone();
-        let method = if token.is_some() { Method::Auth } else { Method::Ping };
+        let kind = Housekeeping::Greeting { authenticates: token.is_some() };
         let token = token.as_deref().map(|token| ("token", Value::Text(token)));
         let headers = [(LIMITS.name, Value::Text("true"))].into_iter().chain(token);
-        self.errand(Errand::Greeting, method, "", headers, now);
+        self.send_housekeeping(kind, headers, now);
     }
 
     /// Begins to connect, or to find out where to.
@@ -50,7 +51,7 @@ impl Driver {
             return self.try_addresses(vec![address], now, None);
         }
         if let Some(Ok(found)) = self.resolving.as_ref().map(Receiver::try_recv) {
-            // Nobody has waited for it any more. Since then the server may have moved.
+            // It was found after the wait for it had ended. Since then the server may have moved.
             self.resolving = None;
             if let Ok(addresses) = found {
                 self.addresses = addresses;
@@ -131,7 +132,7 @@ impl Driver {
 
     /// The connection is lost, or could not be made.
     pub(super) fn disconnect(&mut self, error: io::Error, now: Instant) {
-        self.errands.clear();
+        self.housekeeping.clear();
         match std::mem::replace(&mut self.state, State::Down { retry: now }) {
             State::Greeting { link, others, .. } => {
                 link.give_up(self.poll.registry());
@@ -146,7 +147,7 @@ impl Driver {
             State::Down { .. } | State::Resolving { .. } => {}
         }
         if let Some(mut first) = self.first.take() {
-            let _ = first.keep(Err(Error::CannotConnect(error)));
+            let _ = first.complete(Err(Error::CannotConnect(error)));
             self.close(now);
             return;
         }
@@ -158,7 +159,7 @@ impl Driver {
         let mut over = Vec::new();
         for (number, asked) in &mut self.outstanding {
             let was_sent = asked.sent.take().is_some();
-            if was_sent && asked.plan.mode == Mode::Once {
+            if was_sent && asked.spec.repeat == Repeat::Never {
                 over.push(*number);
             } else {
                 self.unsent.insert(*number);
@@ -172,7 +173,8 @@ impl Driver {
     }
 }
 
-/// Between half and all of it, so that the clients of a server that comes back do not all come at once.
+/// Between half and all of it, so that the clients of a server that comes back do not all come at
+/// once.
 fn jittered(pause: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX);
     pause / 2 + (pause / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))

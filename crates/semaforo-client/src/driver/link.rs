@@ -111,8 +111,8 @@ impl Link {
         let _ = registry.deregister(&mut self.stream);
     }
 
-    /// Closes it, and what has not arrived yet never will: it is asked again elsewhere, or its caller was told
-    /// that it is not done, and no copy of it may come later.
+    /// Closes it, and what has not arrived yet never will: it is asked again elsewhere, or its
+    /// caller was told that it is not done, and no copy of it may come later.
     pub(super) fn give_up(mut self, registry: &Registry) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
         let _ = registry.deregister(&mut self.stream);

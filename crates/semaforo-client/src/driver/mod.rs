@@ -29,10 +29,10 @@ pub(super) use self::link::{LIMITS, Resolve, Target, resolve};
 use self::outstanding::Outstanding;
 use self::sessions::Sessions;
 use super::Error;
+use super::completion::{Completer, Granted};
 use super::handle::{Command, Shared};
 use super::moment::{Alarm, Moment};
-use super::plan::{Mode, Plan};
-use super::slot::{Granted, Pledge};
+use super::request_spec::{Repeat, RequestSpec};
 
 pub(super) const WAKE: Token = Token(0);
 const LINK: Token = Token(1);
@@ -40,21 +40,21 @@ const ALARM: Token = Token(2);
 
 /// A connection has to stand, and the server to have answered, within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// So long it may take to find out where the server is. Resolvers wait for 5 s before they ask the next of their
-/// servers, and that one has to have its time, too.
+/// So long it may take to find out where the server is. Resolvers wait for 5 s before they ask the
+/// next of their servers, and that one has to have its time, too.
 const FIRST_RESOLVE_LIMIT: Duration = Duration::from_secs(15);
 /// The same, if it is known where the server was.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 /// The first pause before connecting again; each one is twice as long as the one before.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// After so long without a word, while one is expected, the server is asked for one; after so long again without it
-/// the connection is dead. Shorter if the time to live is.
+/// After so long without a word, while one is expected, the server is asked for one; after so long
+/// again without it the connection is dead. Shorter if the time to live is.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The answer to a request whose time is up has this time to arrive, while the connection stands.
 const GRACE: Duration = Duration::from_secs(1);
 /// What is to be given back when the client is dropped has this time to get there.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the client was told when it was made. Not to be shown: the token is a secret.
 #[derive(Clone)]
@@ -71,20 +71,37 @@ pub(super) struct Settings {
 
 /// What the client itself asks, on one connection.
 #[derive(Clone, Copy, Debug)]
-enum Errand {
-    Greeting,
+enum Housekeeping {
+    /// The first request of a connection, with a token if there is one.
+    Greeting {
+        authenticates: bool,
+    },
     Open(u64),
     KeepAlive(u64),
     Close,
     Cancel,
-    /// Whether anybody is there.
+    /// Whether the server is there.
     Ping,
 }
 
-/// An errand that was sent.
+impl Housekeeping {
+    /// Its method, and the path that it is for.
+    const fn request(self) -> (Method, &'static str) {
+        match self {
+            Self::Greeting { authenticates: true } => (Method::Auth, ""),
+            Self::Greeting { authenticates: false } | Self::Ping => (Method::Ping, ""),
+            Self::Open(_) => (Method::Open, "/sessions"),
+            Self::KeepAlive(_) => (Method::KeepAlive, "/sessions"),
+            Self::Close => (Method::Close, "/sessions"),
+            Self::Cancel => (Method::Cancel, ""),
+        }
+    }
+}
+
+/// A request of the client itself that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    errand: Errand,
+    kind: Housekeeping,
     sent: Instant,
     /// The same, for the sessions that it renews.
     moment: Moment,
@@ -125,8 +142,8 @@ pub(super) struct Driver {
     /// When there was last a connection.
     up_until: Instant,
     pause: Duration,
-    /// Who waits for the first connection.
-    first: Option<Pledge>,
+    /// The call that waits for the first connection.
+    first: Option<Completer>,
     /// By number, and so in the order in which they were asked.
     outstanding: BTreeMap<u64, Outstanding>,
     /// Those of them that have to be sent.
@@ -134,29 +151,34 @@ pub(super) struct Driver {
     /// When a request's time is up, and which.
     deadlines: BTreeSet<(Instant, u64)>,
     sessions: Sessions,
-    errands: BTreeMap<u64, Sent>,
+    housekeeping: BTreeMap<u64, Sent>,
     /// Goes off when a session needs attention, also if the machine slept.
     alarm: Alarm,
-    /// Counts the errands.
-    turn: u64,
+    /// The number of the last request of the client itself.
+    last_housekeeping: u64,
     /// What gives back has numbers of its own, above all others.
-    next_own: u64,
+    next_give_back: u64,
     closing: Option<Closing>,
 }
 
 #[derive(Debug)]
 struct Closing {
     limit: Instant,
-    pledges: Vec<Pledge>,
+    completers: Vec<Completer>,
     has_said_so: bool,
 }
 
 /// The client's own requests have odd names on the wire, so that they are no one's number.
-const ERRAND_PREFIX: &str = "e";
-const FIRST_OWN: u64 = 1 << 62;
+const HOUSEKEEPING_PREFIX: &str = "e";
+const FIRST_GIVE_BACK: u64 = 1 << 62;
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, poll: Poll, settings: Settings, first: Pledge) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        poll: Poll,
+        settings: Settings,
+        first: Completer,
+    ) -> Self {
         let now = Instant::now();
         Self {
             shared,
@@ -174,9 +196,9 @@ impl Driver {
             outstanding: BTreeMap::new(),
             unsent: BTreeSet::new(),
             deadlines: BTreeSet::new(),
-            errands: BTreeMap::new(),
-            turn: 0,
-            next_own: FIRST_OWN,
+            housekeeping: BTreeMap::new(),
+            last_housekeeping: 0,
+            next_give_back: FIRST_GIVE_BACK,
             closing: None,
         }
     }
@@ -203,7 +225,7 @@ impl Driver {
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Without a poll there is no client: everyone who waits learns that.
+                // Without a poll there is no client: every waiting call learns that.
                 Err(_) => break,
             }
             for event in events.iter().filter(|event| event.token() == LINK) {
@@ -219,11 +241,11 @@ impl Driver {
 
     fn obey(&mut self, command: Command, now: Instant) {
         match command {
-            Command::Ask { number, plan, pledge, deadline } => {
-                self.ask(number, plan, pledge, deadline, now);
+            Command::Ask { number, spec, completer, deadline } => {
+                self.ask(number, spec, completer, deadline, now);
             }
             Command::Withdraw(number) => self.withdraw(number, now),
-            Command::Close(pledge) => self.close(now + FAREWELL).pledges.push(pledge),
+            Command::Close(completer) => self.close(now + CLOSE_LIMIT).completers.push(completer),
         }
     }
 
@@ -231,7 +253,7 @@ impl Driver {
     fn close(&mut self, limit: Instant) -> &mut Closing {
         let closing = self.closing.get_or_insert_with(|| Closing {
             limit,
-            pledges: Vec::new(),
+            completers: Vec::new(),
             has_said_so: false,
         });
         closing.limit = closing.limit.min(limit);
@@ -241,18 +263,18 @@ impl Driver {
     fn ask(
         &mut self,
         number: u64,
-        plan: Plan,
-        pledge: Pledge,
+        spec: RequestSpec,
+        completer: Completer,
         deadline: Option<Instant>,
         now: Instant,
     ) {
-        let mut asked = Outstanding::new(plan, pledge, deadline, now);
+        let mut asked = Outstanding::new(spec, completer, deadline, now);
         if self.closing.is_some() && !asked.has_to_be_done() {
             return asked.fail(Error::Disconnected);
         }
         if let Some(session) = asked.session {
             match self.sessions.get(session) {
-                Some(session) if asked.plan.mode == Mode::Again => session.others += 1,
+                Some(session) if asked.spec.repeat == Repeat::UntilDone => session.others += 1,
                 Some(_) => {}
                 None => return asked.fail(Error::SessionLost),
             }
@@ -266,12 +288,12 @@ impl Driver {
 
     fn withdraw(&mut self, number: u64, now: Instant) {
         let Some(asked) = self.outstanding.get_mut(&number) else { return };
-        if asked.is_abandoned || asked.plan.mode == Mode::Again {
+        if asked.is_abandoned || asked.spec.repeat == Repeat::UntilDone {
             return;
         }
         let (session, seq, was_sent) = (asked.session, asked.seq, asked.sent.is_some());
-        // Others are answered at once.
-        let may_wait = asked.plan.waits || asked.plan.mode != Mode::Free;
+        // All other requests are answered at once.
+        let may_wait = asked.spec.waits || asked.spec.repeat != Repeat::Idempotent;
         asked.is_abandoned = asked.outlives_its_caller();
         if !asked.is_abandoned {
             self.forget(number);
@@ -283,10 +305,10 @@ impl Driver {
         let id = session.and_then(|session| session.id().map(str::to_owned));
         if let (Some(id), Some(seq)) = (id, seq) {
             let headers = [("session", Value::Text(&id)), ("seq", Value::Number(seq))];
-            self.errand(Errand::Cancel, Method::Cancel, "", headers, now);
+            self.send_housekeeping(Housekeeping::Cancel, headers, now);
         } else {
             let headers = [("request", Value::Number(number))];
-            self.errand(Errand::Cancel, Method::Cancel, "", headers, now);
+            self.send_housekeeping(Housekeeping::Cancel, headers, now);
         }
     }
 
@@ -301,7 +323,7 @@ impl Driver {
             if let Some(seq) = asked.seq {
                 session.answered(seq);
             }
-            if asked.plan.mode == Mode::Again {
+            if asked.spec.repeat == Repeat::UntilDone {
                 session.others -= 1;
             }
         }
@@ -309,24 +331,23 @@ impl Driver {
     }
 
     /// Asks something of the client's own, if there is a connection.
-    fn errand<'a>(
+    fn send_housekeeping<'a>(
         &mut self,
-        errand: Errand,
-        method: Method,
-        path: &str,
+        kind: Housekeeping,
         headers: impl IntoIterator<Item = (&'a str, Value<'a>)>,
         now: Instant,
     ) {
         let (State::Up(link) | State::Greeting { link, .. }) = &mut self.state else { return };
-        self.turn += 1;
-        let id = format!("{ERRAND_PREFIX}{}", self.turn);
+        self.last_housekeeping += 1;
+        let id = format!("{HOUSEKEEPING_PREFIX}{}", self.last_housekeeping);
         let mut all = vec![("id", Value::Text(&id))];
         for header in headers {
             all.push(header);
         }
+        let (method, path) = kind.request();
         write_request(&mut link.output, method.name(), path, all, None);
-        let sent = Sent { errand, sent: now, moment: Moment::now() };
-        self.errands.insert(self.turn, sent);
+        let sent = Sent { kind, sent: now, moment: Moment::now() };
+        self.housekeeping.insert(self.last_housekeeping, sent);
     }
 
     /// Sends what was not sent on this connection, in order, as far as possible.
@@ -339,13 +360,7 @@ impl Driver {
         self.unsent.append(&mut unsent);
         while let Some(session) = self.sessions.remove_unused() {
             if let Some(id) = session.id() {
-                self.errand(
-                    Errand::Close,
-                    Method::Close,
-                    "/sessions",
-                    [("session", Value::Text(id))],
-                    now,
-                );
+                self.send_housekeeping(Housekeeping::Close, [("session", Value::Text(id))], now);
             }
         }
     }
@@ -354,46 +369,48 @@ impl Driver {
     fn send(&mut self, number: u64, now: Instant) -> bool {
         let Some(asked) = self.outstanding.get_mut(&number) else { return true };
         let State::Up(link) = &mut self.state else { return false };
-        if asked.plan.get("token").is_some() && !self.settings.may_know_tokens(link.address) {
+        if asked.spec.get("token").is_some() && !self.settings.may_know_tokens(link.address) {
             // It has one of its own, which is no less secret than that of the connection.
             asked.fail(Error::CannotConnect(unencrypted(link.address)));
             self.forget(number);
             return true;
         }
         let mut session = None;
-        if matches!(asked.plan.mode, Mode::Again | Mode::Safe) {
-            let place = match asked.session {
-                Some(place) => place,
+        if matches!(asked.spec.repeat, Repeat::UntilDone | Repeat::Numbered) {
+            let session_number = match asked.session {
+                Some(session_number) => session_number,
                 None => self.sessions.current(),
             };
-            let Some(found) = self.sessions.get(place) else {
+            let Some(found) = self.sessions.get(session_number) else {
                 // Only what was abandoned outlives its session.
                 self.forget(number);
                 return true;
             };
             if found.id().is_none() {
-                self.open(place, now);
+                self.open(session_number, now);
                 return false;
             }
-            if asked.plan.mode == Mode::Safe && asked.seq.is_none() {
+            if asked.spec.repeat == Repeat::Numbered && asked.seq.is_none() {
                 asked.seq = found.take_number();
                 if asked.seq.is_none() {
                     return false;
                 }
             }
-            if asked.plan.is_numbered && asked.sendings == 0 {
+            if asked.spec.wants_number && asked.sendings == 0 {
                 // Those that wait may have all numbers, and perhaps wait for this: it goes without,
                 // if need be.
                 asked.seq = found.take_number();
             }
-            asked.session = Some(place);
+            asked.session = Some(session_number);
             session = Some(found);
         }
         let begin = link.output.len();
         asked.write(&mut link.output, number, session, now);
         if let Err(wrong) = link.keep(begin) {
             asked.fail(unreadable(wrong));
-            if let Some(session) = asked.session.and_then(|place| self.sessions.get(place)) {
+            if let Some(session) =
+                asked.session.and_then(|session_number| self.sessions.get(session_number))
+            {
                 session.tell_again();
             }
             self.forget(number);
@@ -401,8 +418,8 @@ impl Driver {
         true
     }
 
-    fn open(&mut self, place: u64, now: Instant) {
-        let Some(session) = self.sessions.get(place) else { return };
+    fn open(&mut self, session_number: u64, now: Instant) {
+        let Some(session) = self.sessions.get(session_number) else { return };
         if std::mem::replace(&mut session.is_opening, true) {
             return;
         }
@@ -411,11 +428,11 @@ impl Driver {
         let label = label.as_deref().map(|label| ("label", Value::Text(label)));
         let headers = std::iter::once(("ttl", Value::Number(ttl))).chain(label);
         let begin = self.link().map_or(0, |link| link.output.len());
-        self.errand(Errand::Open(place), Method::Open, "/sessions", headers, now);
+        self.send_housekeeping(Housekeeping::Open(session_number), headers, now);
         // Of the client's own requests, only this has words of the program in it.
         if let Some(Err(wrong)) = self.link().map(|link| link.keep(begin)) {
-            self.errands.remove(&self.turn);
-            self.fail_session(place, || unreadable(wrong));
+            self.housekeeping.remove(&self.last_housekeeping);
+            self.fail_session(session_number, || unreadable(wrong));
         }
     }
 
@@ -466,18 +483,19 @@ impl Driver {
         if !self.outstanding.is_empty() || !matches!(self.state, State::Up(_)) {
             return !self.has_business();
         }
-        let places: Vec<u64> = self.sessions.iter().map(|(place, _)| place).collect();
-        for place in places {
-            if let Some(session) = self.sessions.remove(place) {
+        let session_numbers: Vec<u64> =
+            self.sessions.iter().map(|(session_number, _)| session_number).collect();
+        for session_number in session_numbers {
+            if let Some(session) = self.sessions.remove(session_number) {
                 session.lease.lose();
                 if let Some(id) = session.id() {
                     let headers = [("session", Value::Text(id))];
-                    self.errand(Errand::Close, Method::Close, "/sessions", headers, now);
+                    self.send_housekeeping(Housekeeping::Close, headers, now);
                 }
             }
         }
         self.flush(now);
-        !self.errands.values().any(|sent| matches!(sent.errand, Errand::Close))
+        !self.housekeeping.values().any(|sent| matches!(sent.kind, Housekeeping::Close))
     }
 }
 
@@ -493,8 +511,8 @@ impl Drop for Driver {
             session.lease.lose();
         }
         if let Some(closing) = &mut self.closing {
-            for mut pledge in closing.pledges.drain(..) {
-                let _ = pledge.keep(Ok(Granted::nothing()));
+            for mut completer in closing.completers.drain(..) {
+                let _ = completer.complete(Ok(Granted::nothing()));
             }
         }
     }

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use semaforo_protocol::table::Method;
 
 use super::sessions::Session;
+use crate::completion::{Completer, Granted};
 use crate::moment::Moment;
-use crate::plan::{Mode, Own, Plan, Undo};
-use crate::slot::{Granted, Pledge};
+use crate::request_spec::{ClientHeaders, Repeat, RequestSpec, Undo};
 use crate::{Error, Reply};
 
 /// A request that is on its way.
 #[derive(Debug)]
 pub(super) struct Outstanding {
-    pub(super) plan: Plan,
-    pledge: Pledge,
+    pub(super) spec: RequestSpec,
+    completer: Completer,
     asked: Instant,
     pub(super) deadline: Option<Instant>,
     /// When the clock is looked at for it: at its deadline, or a while later.
@@ -28,7 +28,7 @@ pub(super) struct Outstanding {
     pub(super) sent: Option<Moment>,
     /// On how many connections it was sent.
     pub(super) sendings: u32,
-    /// Nobody waits for it any more; only what it was granted has to be given back.
+    /// Its call was dropped; only what it was granted has to be given back.
     pub(super) is_abandoned: bool,
     /// It was not answered when the server said that it could not read something.
     pub(super) was_unread: bool,
@@ -37,11 +37,16 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    pub(super) fn new(plan: Plan, pledge: Pledge, deadline: Option<Instant>, now: Instant) -> Self {
+    pub(super) fn new(
+        spec: RequestSpec,
+        completer: Completer,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Self {
         Self {
-            session: plan.lease.as_ref().map(|lease| lease.number),
-            plan,
-            pledge,
+            session: spec.lease.as_ref().map(|lease| lease.number),
+            spec,
+            completer,
             asked: now,
             deadline,
             timer: deadline,
@@ -54,10 +59,10 @@ impl Outstanding {
         }
     }
 
-    /// Whether the server is only asked to forget it: it was abandoned, perhaps before the server has read it, and
-    /// if it were done now nobody would undo it.
+    /// Whether the server is only asked to forget it: it was abandoned, perhaps before the server
+    /// has read it, and if it were done now nothing would undo it.
     fn is_to_be_cancelled(&self) -> bool {
-        self.is_abandoned && self.plan.undo == Undo::Nothing
+        self.is_abandoned && self.spec.undo == Undo::Nothing
     }
 
     /// Writes the request, for this connection.
@@ -68,13 +73,13 @@ impl Outstanding {
         session: Option<&mut Session>,
         now: Instant,
     ) {
-        let mut own = Own { id: number, seq: self.seq, ..Own::default() };
+        let mut own = ClientHeaders { id: number, seq: self.seq, ..ClientHeaders::default() };
         if self.is_abandoned {
-            // Only the outcome is wanted, if there is one. Also of a raw request that did not say that it waits, or
-            // said so in a header of its own.
-            self.plan.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("timeout"));
+            // Only the outcome is wanted, if there is one. Also of a raw request that did not say
+            // that it waits, or said so in a header of its own.
+            self.spec.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("timeout"));
             own.timeout = Some(0);
-        } else if let (true, Some(deadline)) = (self.plan.waits, self.deadline) {
+        } else if let (true, Some(deadline)) = (self.spec.waits, self.deadline) {
             let left = deadline.saturating_duration_since(now);
             // Rounded up: nothing may end before its time.
             let left = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -82,7 +87,8 @@ impl Outstanding {
         }
         if let Some(session) = session {
             if let (true, Some(seq)) = (self.is_to_be_cancelled(), self.seq) {
-                // As soon as the server knows, not even what is still on its way from before is done.
+                // As soon as the server knows, not even what is still on its way from before is
+                // done.
                 session.answered(seq);
             }
             own.acked = session.news();
@@ -90,9 +96,9 @@ impl Outstanding {
         }
         if self.is_to_be_cancelled() {
             own.timeout = None;
-            Plan::new(Method::Cancel, "", Mode::Safe).write(output, own);
+            RequestSpec::new(Method::Cancel, "", Repeat::Numbered).write(output, own);
         } else {
-            self.plan.write(output, own);
+            self.spec.write(output, own);
         }
         // Now, and not when the turn began: the machine may have slept in between.
         self.sent = Some(Moment::now());
@@ -106,75 +112,77 @@ impl Outstanding {
         since: Instant,
         patience: Duration,
     ) -> Option<Instant> {
-        let is_bounded = self.deadline.is_some() || !self.pledge.is_open();
+        let is_bounded = self.deadline.is_some() || !self.completer.is_open();
         if is_bounded { None } else { self.asked.max(since).checked_add(patience) }
     }
 
     /// Whether 410 can mean that a hold is gone; otherwise only the session can be.
     pub(super) fn is_about_a_hold(&self) -> bool {
-        self.plan.lease.is_some()
-            || matches!(self.plan.mode, Mode::Once | Mode::Free)
-            || self.plan.row.is_some_and(|row| row.names_a_hold)
+        self.spec.lease.is_some()
+            || matches!(self.spec.repeat, Repeat::Never | Repeat::Idempotent)
+            || self.spec.row.is_some_and(|row| row.names_a_hold)
     }
 
-    /// Whether 204 is no outcome: its time is not over, and nobody has withdrawn it.
+    /// Whether 204 is no outcome: its time is not over, and it was not withdrawn.
     pub(super) fn is_told_too_early(&self, now: Instant) -> bool {
-        match self.plan.mode {
-            Mode::Free => self.deadline.is_none_or(|deadline| now < deadline),
-            // It may have a time limit that only the server knows, or a number by which others can withdraw it.
-            Mode::Once => {
+        match self.spec.repeat {
+            Repeat::Idempotent => self.deadline.is_none_or(|deadline| now < deadline),
+            // It may have a time limit that only the server knows, or a number by which others can
+            // withdraw it.
+            Repeat::Never => {
                 let mut own = ["timeout", "seq"].iter();
-                self.deadline.is_none() && own.all(|name| self.plan.get(name).is_none())
+                self.deadline.is_none() && own.all(|name| self.spec.get(name).is_none())
             }
-            Mode::Again | Mode::Safe => false,
+            Repeat::UntilDone | Repeat::Numbered => false,
         }
     }
 
     /// Whether an answer of this status means that the server has renewed the session.
     pub(super) fn has_renewed(&self, status: u16) -> bool {
-        matches!(status, 200 | 204) && self.plan.row.is_some_and(|row| row.renews)
+        matches!(status, 200 | 204) && self.spec.row.is_some_and(|row| row.renews)
     }
 
-    /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it may be done, or
-    /// granted something.
+    /// Whether it has to be withdrawn at the server, too, and stays here until that is settled: it
+    /// may be done, or granted something.
     pub(super) fn outlives_its_caller(&self) -> bool {
-        match self.plan.mode {
-            Mode::Again => true,
-            Mode::Safe => self.sendings > 0,
-            Mode::Once => self.sent.is_some() && self.plan.undo != Undo::Nothing,
-            Mode::Free => false,
+        match self.spec.repeat {
+            Repeat::UntilDone => true,
+            Repeat::Numbered => self.sendings > 0,
+            Repeat::Never => self.sent.is_some() && self.spec.undo != Undo::Nothing,
+            Repeat::Idempotent => false,
         }
     }
 
-    /// Whether it only gives back, for nobody, or ends what is held.
+    /// Whether it has no call and only gives back, or ends what is held.
     pub(super) const fn has_to_be_done(&self) -> bool {
-        matches!(self.plan.mode, Mode::Again) || (!self.pledge.is_open() && !self.is_abandoned)
+        matches!(self.spec.repeat, Repeat::UntilDone)
+            || (!self.completer.is_open() && !self.is_abandoned)
     }
 
-    /// Tells the answer to the one who asked, or gives back what is granted if nobody does any more.
+    /// Tells its call the answer, or yields what is granted if there is no call any more.
     pub(super) fn answer(mut self, mut reply: Reply, session: Option<&Session>) -> Option<Granted> {
-        let is_repeated = self.plan.mode == Mode::Again && self.sendings > 1;
+        let is_repeated = self.spec.repeat == Repeat::UntilDone && self.sendings > 1;
         if is_repeated && self.seq.is_none() && reply.status == 410 {
             // It was done the first time, and only the answer was lost. With a number the server
             // knows that itself.
             reply.status = 200;
         }
         let lease = session.map(|session| Arc::clone(&session.lease));
-        let undo = self.plan.undo_of(&reply);
-        let Plan { path, headers: mut credentials, .. } = self.plan;
+        let undo = self.spec.undo_of(&reply);
+        let RequestSpec { path, headers: mut credentials, .. } = self.spec;
         credentials.retain(|(name, _)| {
             ["session", "token"].iter().any(|other| name.eq_ignore_ascii_case(other))
         });
         let granted = Granted { reply, path, undo, lease, credentials };
-        match self.pledge.keep(Ok(granted)) {
+        match self.completer.complete(Ok(granted)) {
             Err(Ok(granted)) => Some(granted),
             _ => None,
         }
     }
 
-    /// Tells the one who asked what ended the request, if somebody still waits for it.
+    /// Tells its call, if there still is one, what ended the request.
     pub(super) fn fail(&mut self, error: Error) {
         // Nothing was granted.
-        let _ = self.pledge.keep(Err(error));
+        let _ = self.completer.complete(Err(error));
     }
 }

@@ -114,7 +114,7 @@ impl Session {
         self.told = 0;
     }
 
-    /// Whether nobody needs it, if it is not the one in use.
+    /// Whether no request, guard or delivery needs it, if it is not the one in use.
     fn is_unused(&self) -> bool {
         // A guard, or a granted request, has the lease, too.
         self.unanswered.is_empty() && self.others == 0 && Arc::strong_count(&self.lease) == 1

@@ -34,10 +34,10 @@ impl Barrier {
     ///
     /// If one of them times out, is cancelled or goes away, the barrier is broken: that one learns
     /// its own reason, the others end with [`Conflict`](crate::Error::Conflict), and so do
-    /// all who come, until it is [reset](Self::reset).
+    /// all later arrivals, until it is [reset](Self::reset).
     pub fn arrive(&self) -> Call<Arrival> {
-        let plan = self.object.safe(Method::Arrive).header("parties", self.parties);
-        Call::new(&self.object.handle, plan, |_, granted| {
+        let spec = self.object.numbered(Method::Arrive).header("parties", self.parties);
+        Call::new(&self.object.handle, spec, |_, granted| {
             let reply = granted.reply;
             // One that comes after its generation is over learns only that.
             let index = reply.header("index").map_or(Ok(0), |_| reply.number("index"))?;
@@ -45,10 +45,10 @@ impl Barrier {
         })
     }
 
-    /// Makes a broken barrier whole. Those who wait end with
+    /// Makes a broken barrier whole. Parties that wait end with
     /// [`Conflict`](crate::Error::Conflict).
     pub fn reset(&self) -> Call<()> {
-        self.object.call(self.object.safe(Method::Reset))
+        self.object.call(self.object.numbered(Method::Reset))
     }
 
     shown!();

@@ -26,7 +26,7 @@ impl Event {
     ///
     /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create(&self) -> Call<bool> {
-        self.object.create(self.object.safe(Method::Create).header("reset", "manual"))
+        self.object.create(self.object.numbered(Method::Create).header("reset", "manual"))
     }
 
     /// Makes it, unless it is there already: each set lets one through, the first that waits or the
@@ -36,26 +36,27 @@ impl Event {
     ///
     /// Ends with [`Conflict`](crate::Error::Conflict) if it is there and of the other sort.
     pub fn create_auto(&self) -> Call<bool> {
-        self.object.create(self.object.safe(Method::Create).header("reset", "auto"))
+        self.object.create(self.object.numbered(Method::Create).header("reset", "auto"))
     }
 
     /// Sets it.
     pub fn set(&self) -> Call<()> {
-        self.object.call(self.object.safe(Method::Set))
+        self.object.call(self.object.numbered(Method::Set))
     }
 
     /// Makes it unset.
     pub fn reset(&self) -> Call<()> {
-        self.object.call(self.object.safe(Method::Reset))
+        self.object.call(self.object.numbered(Method::Reset))
     }
 
     /// Waits until it is set, or one is let through.
     ///
-    /// If a request for an event that lets one through is dropped, cancelled or timed out at the very
-    /// moment in which it is let through, that set is used up: unlike a hold it cannot be given back
-    /// (setting it again could let two through). Where that matters, use a semaphore or a queue.
+    /// If a request for an event that lets one through is dropped, cancelled or timed out at the
+    /// very moment in which it is let through, that set is used up: unlike a hold it cannot be
+    /// given back (setting it again could let two through). Where that matters, use a semaphore or
+    /// a queue.
     pub fn wait(&self) -> Call<()> {
-        self.object.call(self.object.safe(Method::Wait))
+        self.object.call(self.object.numbered(Method::Wait))
     }
 
     shown!();

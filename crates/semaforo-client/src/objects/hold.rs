@@ -8,10 +8,10 @@ use semaforo_protocol::table::Method;
 
 use crate::Error;
 use crate::call::Call;
+use crate::completion::{Completer, Completion, Granted};
 use crate::handle::Handle;
 use crate::lease::Lease;
-use crate::plan::{Mode, Plan};
-use crate::slot::{Granted, Pledge, Slot};
+use crate::request_spec::{Repeat, RequestSpec};
 
 /// What every guard is: a hold of something on the server, released when it is dropped.
 ///
@@ -59,28 +59,31 @@ impl Hold {
     ///
     /// Ends with [`Gone`](Error::Gone) if it does not.
     pub fn check(&self) -> Call<()> {
-        let plan = Plan::new(Method::Check, &*self.path, Mode::Free).header("fence", self.fence);
-        Call::new(&self.handle, plan, |_, _| Ok(()))
+        let spec = RequestSpec::new(Method::Check, &*self.path, Repeat::Idempotent)
+            .header("fence", self.fence);
+        Call::new(&self.handle, spec, |_, _| Ok(()))
     }
 
     /// Releases it, and waits until the server has said so. It is released also if the request is
     /// dropped.
     pub fn release(mut self) -> Call<()> {
-        let slot = Arc::new(Slot::default());
-        self.send_release(Pledge::new(Arc::clone(&slot)));
-        Call::begun(&self.handle, slot, |_, _| Ok(()))
+        let completion = Arc::new(Completion::default());
+        self.send_release(Completer::new(Arc::clone(&completion)));
+        Call::begun(&self.handle, completion, |_, _| Ok(()))
     }
 
-    fn send_release(&mut self, pledge: Pledge) {
+    fn send_release(&mut self, completer: Completer) {
         self.is_released = true;
-        let plan = Plan::new(Method::Release, &*self.path, Mode::Again).header("fence", self.fence);
-        self.handle.ask(plan.lease(&self.lease), pledge, None);
+        let spec = RequestSpec::new(Method::Release, &*self.path, Repeat::UntilDone)
+            .header("fence", self.fence);
+        self.handle.ask(spec.lease(&self.lease), completer, None);
     }
 
     /// Something that is done once with this hold.
-    pub(super) fn plan(&self, method: Method) -> Plan {
-        let plan = Plan::new(method, &*self.path, Mode::Safe).header("fence", self.fence);
-        plan.lease(&self.lease)
+    pub(super) fn spec(&self, method: Method) -> RequestSpec {
+        let spec =
+            RequestSpec::new(method, &*self.path, Repeat::Numbered).header("fence", self.fence);
+        spec.lease(&self.lease)
     }
 
     pub(super) const fn handle(&self) -> &Arc<Handle> {
@@ -96,7 +99,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if !self.is_released {
-            self.send_release(Pledge::none());
+            self.send_release(Completer::none());
         }
     }
 }

@@ -26,26 +26,26 @@ impl Latch {
     ///
     /// Ends with [`Conflict`](crate::Error::Conflict) if it began with another count.
     pub fn create(&self, count: u32) -> Call<bool> {
-        self.object.create(self.object.safe(Method::Create).header("count", count))
+        self.object.create(self.object.numbered(Method::Create).header("count", count))
     }
 
     /// Counts down, and yields what is left. At zero it has no effect.
     pub fn down(&self, by: u32) -> Call<u64> {
-        let plan = self.object.safe(Method::Down).header("by", by);
-        Call::new(&self.object.handle, plan, |_, granted| granted.reply.number("count"))
+        let spec = self.object.numbered(Method::Down).header("by", by);
+        Call::new(&self.object.handle, spec, |_, granted| granted.reply.number("count"))
     }
 
     /// Waits until the count is zero.
     pub fn wait(&self) -> Call<()> {
-        self.object.call(self.object.free(Method::Wait))
+        self.object.call(self.object.idempotent(Method::Wait))
     }
 
     /// Sets the count anew, to what it began with if it is not said.
     pub fn reset(&self, count: Option<u32>) -> Call<()> {
-        let plan = self.object.safe(Method::Reset);
+        let spec = self.object.numbered(Method::Reset);
         self.object.call(match count {
-            Some(count) => plan.header("count", count),
-            None => plan,
+            Some(count) => spec.header("count", count),
+            None => spec,
         })
     }
 

@@ -10,7 +10,7 @@ use super::hold::Hold;
 use super::{Object, shown};
 use crate::call::Call;
 use crate::handle::Handle;
-use crate::plan::Undo;
+use crate::request_spec::Undo;
 
 /// A lock by name, for one holder at a time. It exists by being used.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ impl Lock {
 
     /// Asks for the lock. It is not re-entrant, not even for the same client.
     pub fn acquire(&self) -> Call<LockGuard> {
-        let plan = self.object.safe(Method::Acquire).undo(Undo::Release);
-        Call::new(&self.object.handle, plan, |handle, granted| {
+        let spec = self.object.numbered(Method::Acquire).undo(Undo::Release);
+        Call::new(&self.object.handle, spec, |handle, granted| {
             Hold::new(handle, granted).map(LockGuard)
         })
     }

@@ -18,7 +18,7 @@ use semaforo_protocol::table::Method;
 
 use super::call::Call;
 use super::handle::Handle;
-use super::plan::{Mode, Plan};
+use super::request_spec::{Repeat, RequestSpec};
 
 /// An object of the server: where it is, and the way there.
 #[derive(Clone, Debug)]
@@ -33,27 +33,27 @@ impl Object {
     }
 
     /// Something that is done once, however often it has to be asked.
-    pub(super) fn safe(&self, method: Method) -> Plan {
-        Plan::new(method, &*self.path, Mode::Safe)
+    pub(super) fn numbered(&self, method: Method) -> RequestSpec {
+        RequestSpec::new(method, &*self.path, Repeat::Numbered)
     }
 
     /// Something that can be asked as often as one likes.
-    pub(super) fn free(&self, method: Method) -> Plan {
-        Plan::new(method, &*self.path, Mode::Free)
+    pub(super) fn idempotent(&self, method: Method) -> RequestSpec {
+        RequestSpec::new(method, &*self.path, Repeat::Idempotent)
     }
 
     /// A request that yields nothing.
-    pub(super) fn call(&self, plan: Plan) -> Call<()> {
-        Call::new(&self.handle, plan, |_, _| Ok(()))
+    pub(super) fn call(&self, spec: RequestSpec) -> Call<()> {
+        Call::new(&self.handle, spec, |_, _| Ok(()))
     }
 
     /// A request that makes it, and yields whether it was not there before.
-    pub(super) fn create(&self, plan: Plan) -> Call<bool> {
-        Call::new(&self.handle, plan, |_, granted| granted.reply.flag("created"))
+    pub(super) fn create(&self, spec: RequestSpec) -> Call<bool> {
+        Call::new(&self.handle, spec, |_, granted| granted.reply.flag("created"))
     }
 
     pub(super) fn show(&self) -> Call<String> {
-        Call::new(&self.handle, self.free(Method::Show), |_, granted| {
+        Call::new(&self.handle, self.idempotent(Method::Show), |_, granted| {
             Ok(granted.reply.payload.unwrap_or_default())
         })
     }
@@ -74,7 +74,7 @@ macro_rules! deleted {
     () => {
         /// Deletes it. Requests that wait there end with [`NotFound`](crate::Error::NotFound).
         pub fn delete(&self) -> $crate::Call<()> {
-            self.object.call(self.object.safe(Method::Delete))
+            self.object.call(self.object.numbered(Method::Delete))
         }
     };
 }

@@ -11,10 +11,10 @@ use semaforo_protocol::table::Method;
 
 use super::{Object, deleted, shown};
 use crate::call::Call;
+use crate::completion::{Completer, Completion, Granted};
 use crate::handle::Handle;
 use crate::lease::Lease;
-use crate::plan::{Mode, Plan, Undo};
-use crate::slot::{Granted, Pledge, Slot};
+use crate::request_spec::{Repeat, RequestSpec, Undo};
 use crate::{Error, Reply};
 
 /// A queue of messages by name, the smallest priority first, then the oldest.
@@ -35,21 +35,21 @@ impl Queue {
     ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with another capacity.
     pub fn create(&self, capacity: u64) -> Call<bool> {
-        self.object.create(self.object.safe(Method::Create).header("capacity", capacity))
+        self.object.create(self.object.numbered(Method::Create).header("capacity", capacity))
     }
 
     /// Puts a message, which has to be JSON, into the queue, waiting for space if need be. Yields
     /// the message's number.
     pub fn put(&self, json: impl Into<String>) -> Put<u64> {
-        let plan = self.object.safe(Method::Put).payload(json);
-        Put { handle: Arc::clone(&self.object.handle), plan, make: |reply| reply.number("message") }
+        let spec = self.object.numbered(Method::Put).payload(json);
+        Put { handle: Arc::clone(&self.object.handle), spec, make: |reply| reply.number("message") }
     }
 
-    /// Puts a message into the queue, and waits until somebody has taken it. Withdrawn before, it is
-    /// not in the queue any more.
+    /// Puts a message into the queue, and waits until a request has taken it. Withdrawn before, it
+    /// is not in the queue any more.
     pub fn transfer(&self, json: impl Into<String>) -> Put<()> {
-        let plan = self.object.safe(Method::Transfer).payload(json);
-        Put { handle: Arc::clone(&self.object.handle), plan, make: |_| Ok(()) }
+        let spec = self.object.numbered(Method::Transfer).payload(json);
+        Put { handle: Arc::clone(&self.object.handle), spec, make: |_| Ok(()) }
     }
 
     /// Takes a message. It is acknowledged when this request yields it: one that was handed over to
@@ -57,7 +57,7 @@ impl Queue {
     pub fn take(&self) -> Call<Message> {
         Call::new(&self.object.handle, self.taking(), |handle, granted| {
             let mut delivery = Delivery::new(handle, granted)?;
-            delivery.end(Method::Ack, Pledge::none(), None);
+            delivery.end(Method::Ack, Completer::none(), None);
             Ok(std::mem::take(&mut delivery.message))
         })
     }
@@ -68,8 +68,8 @@ impl Queue {
         Call::new(&self.object.handle, self.taking(), Delivery::new)
     }
 
-    fn taking(&self) -> Plan {
-        self.object.safe(Method::Take).header("ack", "manual").undo(Undo::Return)
+    fn taking(&self) -> RequestSpec {
+        self.object.numbered(Method::Take).header("ack", "manual").undo(Undo::Return)
     }
 
     shown!();
@@ -81,21 +81,21 @@ impl Queue {
 #[must_use = "a request does nothing until it is awaited or waited on"]
 pub struct Put<T> {
     handle: Arc<Handle>,
-    plan: Plan,
+    spec: RequestSpec,
     make: fn(&Reply) -> Result<T, Error>,
 }
 
 impl<T: 'static> Put<T> {
     /// Smaller ones are taken first. 0 if it is not said.
     pub fn priority(mut self, priority: i32) -> Self {
-        self.plan = self.plan.header("priority", priority);
+        self.spec = self.spec.header("priority", priority);
         self
     }
 
     /// The request.
     pub fn send(self) -> Call<T> {
         let make = self.make;
-        Call::new(&self.handle, self.plan, move |_, granted| make(&granted.reply))
+        Call::new(&self.handle, self.spec, move |_, granted| make(&granted.reply))
     }
 
     /// Ends the wait after this time, counted from the first poll.
@@ -125,7 +125,7 @@ impl<T: 'static> Put<T> {
 impl Put<u64> {
     /// The message takes its place only after this time.
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.plan = self.plan.header("delay", delay.as_millis());
+        self.spec = self.spec.header("delay", delay.as_millis());
         self
     }
 }
@@ -178,13 +178,14 @@ impl Delivery {
     /// Acknowledges the message: it is gone from the queue. That happens also if the request is
     /// dropped.
     ///
-    /// Ends with [`SessionLost`](Error::SessionLost) or [`Gone`](Error::Gone) if it was too late, and
-    /// the message has returned.
+    /// Ends with [`SessionLost`](Error::SessionLost) or [`Gone`](Error::Gone) if it was too late,
+    /// and the message has returned.
     pub fn ack(mut self) -> Call<()> {
         self.end_and_call(Method::Ack, None)
     }
 
-    /// Gives the message back, to its place in the queue. That happens also if the request is dropped.
+    /// Gives the message back, to its place in the queue. That happens also if the request is
+    /// dropped.
     pub fn give_back(mut self) -> Call<()> {
         self.end_and_call(Method::Return, None)
     }
@@ -207,19 +208,19 @@ impl Delivery {
     }
 
     fn end_and_call(&mut self, method: Method, delay: Option<Duration>) -> Call<()> {
-        let slot = Arc::new(Slot::default());
-        self.end(method, Pledge::new(Arc::clone(&slot)), delay);
-        Call::begun(&self.handle, slot, |_, _| Ok(()))
+        let completion = Arc::new(Completion::default());
+        self.end(method, Completer::new(Arc::clone(&completion)), delay);
+        Call::begun(&self.handle, completion, |_, _| Ok(()))
     }
 
-    fn end(&mut self, method: Method, pledge: Pledge, delay: Option<Duration>) {
+    fn end(&mut self, method: Method, completer: Completer, delay: Option<Duration>) {
         self.is_ended = true;
-        let mut plan = Plan::new(method, &*self.path, Mode::Again);
-        plan = plan.settles(self.message.number, self.message.deliveries).lease(&self.lease);
+        let mut spec = RequestSpec::new(method, &*self.path, Repeat::UntilDone);
+        spec = spec.settles(self.message.number, self.message.deliveries).lease(&self.lease);
         if let Some(delay) = delay {
-            plan = plan.header("delay", delay.as_millis());
+            spec = spec.header("delay", delay.as_millis());
         }
-        self.handle.ask(plan, pledge, None);
+        self.handle.ask(spec, completer, None);
     }
 }
 
@@ -234,7 +235,7 @@ impl Deref for Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if !self.is_ended {
-            self.end(Method::Return, Pledge::none(), None);
+            self.end(Method::Return, Completer::none(), None);
         }
     }
 }

@@ -8,7 +8,7 @@ use semaforo_protocol::table::Method;
 
 use crate::call::Call;
 use crate::handle::Handle;
-use crate::plan::{Mode, Plan, Undo};
+use crate::request_spec::{Repeat, RequestSpec, Undo};
 use crate::{Error, Reply};
 
 /// A request in the protocol's own words. [`send`](Self::send) makes it a request to be awaited or
@@ -23,36 +23,36 @@ use crate::{Error, Reply};
 #[must_use = "a request does nothing until it is sent, and awaited or waited on"]
 pub struct Raw {
     handle: Arc<Handle>,
-    plan: Plan,
+    spec: RequestSpec,
     timeout: Option<Duration>,
 }
 
 impl Raw {
     pub(crate) fn new(handle: &Arc<Handle>, method: String, path: String) -> Self {
-        let mut plan = Plan::raw(method, path, Mode::Once);
-        if plan.is(Method::Acquire) {
-            plan.undo = Undo::Release;
+        let mut spec = RequestSpec::raw(method, path, Repeat::Never);
+        if spec.is(Method::Acquire) {
+            spec.undo = Undo::Release;
         }
-        Self { handle: Arc::clone(handle), plan, timeout: None }
+        Self { handle: Arc::clone(handle), spec, timeout: None }
     }
 
     /// Adds a header. A `token` is sent as that [of the client](crate::Connect::token) is:
     /// encrypted, or to this machine, unless it is said otherwise. `id`, `seq`, `acked` and,
     /// [in the client's session](Self::in_session), `session` are the client's own affair.
     pub fn header(mut self, name: impl Into<String>, value: impl ToString) -> Self {
-        self.plan = self.plan.header(name.into(), value);
+        self.spec = self.spec.header(name.into(), value);
         self
     }
 
     /// Adds a payload, which has to be JSON.
     pub fn payload(mut self, json: impl Into<String>) -> Self {
-        self.plan = self.plan.payload(json);
+        self.spec = self.spec.payload(json);
         self
     }
 
     /// How long it may wait, for methods that do; the server is told.
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.plan = self.plan.waits();
+        self.spec = self.spec.waits();
         self.timeout = Some(limit);
         self
     }
@@ -60,13 +60,13 @@ impl Raw {
     /// In the client's session, and so that it can be repeated safely when the connection is lost.
     /// Otherwise it fails then.
     pub fn in_session(mut self) -> Self {
-        self.plan.mode = Mode::Safe;
+        self.spec.repeat = Repeat::Numbered;
         self
     }
 
     /// The request. An answer other than 200 is its error.
     pub fn send(self) -> Call<Reply> {
-        let call = Call::new(&self.handle, self.plan, |_, granted| Ok(granted.reply));
+        let call = Call::new(&self.handle, self.spec, |_, granted| Ok(granted.reply));
         match self.timeout {
             Some(limit) => call.timeout(limit),
             None => call,

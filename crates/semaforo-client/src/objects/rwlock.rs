@@ -11,7 +11,7 @@ use super::{Object, shown};
 use crate::Error;
 use crate::call::Call;
 use crate::handle::Handle;
-use crate::plan::{Plan, Undo};
+use crate::request_spec::{RequestSpec, Undo};
 
 /// A lock by name, for one writer or any number of readers. It exists by being used.
 #[derive(Clone, Debug)]
@@ -24,8 +24,8 @@ impl ReadWriteLock {
         Self { object: Object::new(handle, Kind::ReadWriteLock, name) }
     }
 
-    fn acquire(&self, mode: &str) -> Plan {
-        self.object.safe(Method::Acquire).header("mode", mode).undo(Undo::Release)
+    fn acquire(&self, mode: &str) -> RequestSpec {
+        self.object.numbered(Method::Acquire).header("mode", mode).undo(Undo::Release)
     }
 
     /// Asks to read. A writer that waits comes first.
@@ -58,14 +58,14 @@ pub struct WriteGuard(Hold);
 impl ReadGuard {
     /// Asks to write instead, without letting go in between.
     ///
-    /// Yields the read guard again, as the inner error, if there are other readers: two that both waited
-    /// for the other to go would wait for ever. If the request fails otherwise, or is dropped, the
-    /// hold is released.
+    /// Yields the read guard again, as the inner error, if there are other readers: two that both
+    /// waited for the other to go would wait for ever. If the request fails otherwise, or is
+    /// dropped, the hold is released.
     pub fn upgrade(self) -> Call<Result<WriteGuard, Self>> {
         let handle = Arc::clone(self.0.handle());
-        let plan = self.0.plan(Method::Upgrade).undo(Undo::Release);
+        let spec = self.0.spec(Method::Upgrade).undo(Undo::Release);
         let mut hold = self.0;
-        Call::with_any_status(&handle, plan, move |_, granted| match granted.reply.status {
+        Call::with_any_status(&handle, spec, move |_, granted| match granted.reply.status {
             200 => {
                 hold.set_fence(granted.reply.number("fence")?);
                 Ok(Ok(WriteGuard(hold)))
@@ -83,12 +83,12 @@ impl ReadGuard {
 }
 
 impl WriteGuard {
-    /// Goes on as a reader; no writer comes in between. If the request fails, or is dropped, the hold
-    /// is released.
+    /// Goes on as a reader; no writer comes in between. If the request fails, or is dropped, the
+    /// hold is released.
     pub fn downgrade(self) -> Call<ReadGuard> {
         let handle = Arc::clone(self.0.handle());
-        let plan = self.0.plan(Method::Downgrade);
-        Call::new(&handle, plan, move |_, _| Ok(ReadGuard(self.0)))
+        let spec = self.0.spec(Method::Downgrade);
+        Call::new(&handle, spec, move |_, _| Ok(ReadGuard(self.0)))
     }
 
     /// Releases it, and waits until the server has said so. It is released also if the request is

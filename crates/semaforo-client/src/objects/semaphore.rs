@@ -11,7 +11,7 @@ use super::{Object, deleted, shown};
 use crate::Error;
 use crate::call::Call;
 use crate::handle::Handle;
-use crate::plan::{Plan, Undo};
+use crate::request_spec::{RequestSpec, Undo};
 
 /// A counting semaphore by name.
 #[derive(Clone, Debug)]
@@ -30,25 +30,25 @@ impl Semaphore {
     ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with another number, or open.
     pub fn create(&self, permits: u32) -> Call<bool> {
-        self.object.create(self.object.safe(Method::Create).header("permits", permits))
+        self.object.create(self.object.numbered(Method::Create).header("permits", permits))
     }
 
-    /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for good
-    /// and [added](Self::add) by anybody, and nothing comes back when a client dies. There are so many
-    /// at first, also none, and never more than the maximum.
+    /// Makes it an open one, unless it is there already: its permits are [taken](Self::take) for
+    /// good and [added](Self::add) by any client, and nothing comes back when a client dies. There
+    /// are so many at first, also none, and never more than the maximum.
     ///
     /// Yields whether this request has made it: of several that make the same, one has.
     ///
     /// Ends with [`Conflict`](Error::Conflict) if it is there with other numbers, or not open.
     #[doc(alias = "sem_open")]
     pub fn create_open(&self, initial: u32, maximum: u32) -> Call<bool> {
-        let plan = self.object.safe(Method::Create).header("permits", maximum);
-        self.object.create(plan.header("initial", initial).header("open", true))
+        let spec = self.object.numbered(Method::Create).header("permits", maximum);
+        self.object.create(spec.header("initial", initial).header("open", true))
     }
 
     /// Asks for so many permits, to be held.
     ///
-    /// Ends with [`Conflict`](Error::Conflict) if it is open: nobody holds its permits.
+    /// Ends with [`Conflict`](Error::Conflict) if it is open: its permits have no holder.
     pub fn acquire(&self, permits: u32) -> Call<Permit> {
         Call::new(&self.object.handle, self.acquiring(permits), move |handle, granted| {
             if granted.reply.header("fence").is_none() {
@@ -76,25 +76,25 @@ impl Semaphore {
         })
     }
 
-    fn acquiring(&self, permits: u32) -> Plan {
-        let plan = self.object.safe(Method::Acquire).header("permits", permits);
-        plan.undo(Undo::Release)
+    fn acquiring(&self, permits: u32) -> RequestSpec {
+        let spec = self.object.numbered(Method::Acquire).header("permits", permits);
+        spec.undo(Undo::Release)
     }
 
-    /// Adds so many permits to an open one, whoever has taken any.
+    /// Adds so many permits to an open one, also if other clients have taken them.
     ///
     /// Ends with [`Conflict`](Error::Conflict) if there would be more than the maximum, and with
-    /// [`Gone`](Error::Gone) if it is not open: who does not hold anything has nothing to give back.
+    /// [`Gone`](Error::Gone) if it is not open: permits are given back by the hold that has them.
     #[doc(alias = "sem_post")]
     pub fn add(&self, permits: u32) -> Call<()> {
-        self.object.call(self.object.safe(Method::Release).header("permits", permits))
+        self.object.call(self.object.numbered(Method::Release).header("permits", permits))
     }
 
     /// Lets it have so many permits from now on. Those that are held beyond that are kept back when
-    /// they are released; who waits for more than there can be is refused when its turn comes. Of an
-    /// open one it is the maximum.
+    /// they are released; a request for more than there can be is refused when its turn comes. Of
+    /// an open one it is the maximum.
     pub fn resize(&self, permits: u32) -> Call<()> {
-        self.object.call(self.object.safe(Method::Resize).header("permits", permits))
+        self.object.call(self.object.numbered(Method::Resize).header("permits", permits))
     }
 
     shown!();
@@ -116,8 +116,8 @@ impl Permit {
         self.permits
     }
 
-    /// Gives them back, and waits until the server has said so. They are given back also if the request
-    /// is dropped.
+    /// Gives them back, and waits until the server has said so. They are given back also if the
+    /// request is dropped.
     pub fn release(self) -> Call<()> {
         self.hold.release()
     }

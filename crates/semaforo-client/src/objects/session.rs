@@ -1,4 +1,4 @@
-//! To whom holds belong.
+//! A session, to which holds belong.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,9 +6,9 @@ use std::time::Instant;
 use semaforo::CancelToken;
 
 use crate::Error;
+use crate::completion::Granted;
 use crate::lease::Lease;
 use crate::moment::Moment;
-use crate::slot::Granted;
 
 /// A session of a client, to which its holds and its unacknowledged messages belong.
 ///
@@ -39,15 +39,17 @@ impl Session {
         Ok(Self { lease })
     }
 
-    /// What the server calls it: a secret, since whoever knows it can release what the session holds.
+    /// What the server calls it: a secret, since a client that knows it can release what the
+    /// session holds.
     #[must_use]
     pub fn id(&self) -> &str {
         self.lease.id().unwrap_or_default()
     }
 
-    /// It lives until then for sure, and longer if the server answers meanwhile; none of its holds is
-    /// given to another before. Counted from when the last request was sent by which the server has
-    /// renewed it, so it is earlier than what the server thinks. In the past, once the session is lost.
+    /// It lives until then for sure, and longer if the server answers meanwhile; none of its holds
+    /// is given to another before. Counted from when the last request was sent by which the server
+    /// has renewed it, so it is earlier than what the server thinks. In the past, once the session
+    /// is lost.
     ///
     /// It is to be asked for anew before each step that depends on it: while the machine sleeps,
     /// the clock of [`Instant`] may stand still, and the session's time goes on.

@@ -1,9 +1,9 @@
 //! One table of all methods: what there is to know about them without performing one.
 //!
 //! A [`Row`] is a method of a [`Resource`]: of a kind of object, of the sessions, of the server.
-//! Requests are read by it, classified and authorized by it, the client knows from it which may wait
-//! and which renew their session, and the OpenAPI document and the tables of `docs/protocol.md` are
-//! compared with it or made from it.
+//! Requests are read by it, classified and authorized by it, the client knows from it which may
+//! wait and which renew their session, and the OpenAPI document and the tables of
+//! `docs/protocol.md` are compared with it or made from it.
 //!
 //! ```
 //! use semaforo_protocol::table::{Method, Right, find};

@@ -52,18 +52,24 @@ impl<'a> Answer<'a> {
     /// The `error` of the payload, which answers other than 200 and 204 have.
     #[must_use]
     pub fn error(&self) -> Option<String> {
-        let mut error = None;
-        let read = Reader::new(self.payload?).ok()?.members(|reader, name| {
-            if name == "error" {
-                error = reader.optional_string("error")?;
-            } else {
-                reader.value()?;
-            }
-            Ok(())
-        });
-        read.ok()?;
-        error.map(Into::into)
+        error_in(self.payload?)
     }
+}
+
+/// The `error` of a payload, which answers other than 200 and 204 have.
+#[must_use]
+pub fn error_in(payload: &[u8]) -> Option<String> {
+    let mut error = None;
+    let read = Reader::new(payload).ok()?.members(|reader, name| {
+        if name == "error" {
+            error = reader.optional_string("error")?;
+        } else {
+            reader.value()?;
+        }
+        Ok(())
+    });
+    read.ok()?;
+    error.map(Into::into)
 }
 
 #[cfg(test)]

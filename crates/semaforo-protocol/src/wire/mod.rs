@@ -30,7 +30,7 @@ mod scanner;
 mod stretch;
 mod write;
 
-pub use answer::Answer;
+pub use answer::{Answer, error_in};
 pub use headers::Headers;
 pub use reader::{MOST_NAMES, RequestError};
 pub use request::Request;

@@ -158,7 +158,8 @@ struct Rest {
 impl Rest {
     const NONE: Self = Self { bytes: 0, lowest: 0x80, highest: 0xbf };
 
-    /// What has to follow this first byte (no overlong forms, no surrogates, nothing above U+10FFFF).
+    /// What has to follow this first byte (no overlong forms, no surrogates, nothing above
+    /// U+10FFFF).
     #[inline]
     const fn of(first: u8) -> Option<Self> {
         let (bytes, lowest, highest) = match first {

@@ -4,8 +4,8 @@ const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// Sets the high bit of the first byte below 0x80 that a string cannot contain as it is: a quote, a
-/// backslash, a control character. The high bits of the bytes above that one, and of those from 0x80
-/// on, can be anything.
+/// backslash, a control character. The high bits of the bytes above that one, and of those from
+/// 0x80 on, can be anything.
 #[inline]
 const fn special(word: u64) -> u64 {
     // Exchanging the quote (0x22) and the space (0x20) puts it next to the control characters, so

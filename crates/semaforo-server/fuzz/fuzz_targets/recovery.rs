@@ -1,15 +1,13 @@
-//! Whatever is done to the files of a journal: opening it never panics, never makes up an event, and what it accepts
-//! is accepted again and can be added to.
+//! Whatever is done to the files of a journal: opening it never panics, never makes up an event,
+//! and what it accepts is accepted again and can be added to.
 
 #![no_main]
 
 use std::{io, sync::OnceLock};
 
 use libfuzzer_sys::fuzz_target;
-use semaforo_server::journal::{
-    Background, BadEvent, Disk, Durability, FileJournal, Fold, Journal, Luck, Options, Recovered,
-    SimulatedDisk,
-};
+use semaforo_server::journal::{Background, BadEvent, Disk, Durability, FileJournal, Fold, Journal, Options, Recovered};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
 
 const OPTIONS: Options = Options {
     durability: Durability::Always,

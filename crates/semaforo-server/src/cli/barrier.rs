@@ -14,7 +14,8 @@ use super::{duration, show};
 pub(super) enum Barrier {
     /// Arrives, and waits for the others; prints generation=... and index=...
     ///
-    /// A party that times out or goes away breaks the barrier: the others, and all who come, fail until `reset`.
+    /// A party that times out or goes away breaks the barrier: the others, and all who come, fail
+    /// until `reset`.
     Wait {
         /// Its name
         name: String,
@@ -25,7 +26,7 @@ pub(super) enum Barrier {
         #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
         timeout: Option<Duration>,
     },
-    /// Makes a broken barrier whole; those who wait fail
+    /// Makes a broken barrier whole; parties that wait fail
     Reset {
         /// Its name
         name: String,

@@ -43,8 +43,8 @@ impl Context {
         self.settle(client, result, None)
     }
 
-    /// Asks something that may have to wait, in a session, so that it goes on waiting when the connection is lost.
-    /// Prints the answer.
+    /// Asks something that may have to wait, in a session, so that it goes on waiting when the
+    /// connection is lost. Prints the answer.
     pub(super) fn wait(
         &self,
         timeout: Option<Duration>,

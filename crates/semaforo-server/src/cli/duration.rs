@@ -42,7 +42,7 @@ pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Reads how long somebody is waited for who may never come: a day at most.
+/// Reads a time limit for what may never happen: a day at most.
 pub(super) fn patience(text: &str) -> Result<Duration, String> {
     parse(text).and_then(|time| {
         if time <= Duration::from_secs(86_400) { Ok(time) } else { Err("at most 1d".to_owned()) }

@@ -16,7 +16,7 @@ pub(super) enum Event {
     Create {
         /// Its name
         name: String,
-        /// Each set lets one through; otherwise everyone passes while it is set
+        /// Each set lets one request through; otherwise all pass while it is set
         #[arg(long)]
         auto: bool,
         /// It is set from the beginning

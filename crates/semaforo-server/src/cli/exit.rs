@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
+use semaforo_protocol::Kind;
+
 use super::visible::visible;
 
 /// The command line was not understood (`EX_USAGE` of `sysexits.h`).
@@ -60,7 +62,7 @@ impl Failure {
         Self::with(USAGE, message)
     }
 
-    /// Ended by a signal; whoever sent it needs no explanation.
+    /// Ended by a signal; its sender needs no explanation.
     pub(super) fn signalled(signal: i32) -> anyhow::Error {
         Self::with(by_signal(signal), "")
     }
@@ -108,8 +110,9 @@ fn hint(error: &anyhow::Error) -> String {
     let Some(semaforo_client::Error::NotFound(message)) = error.downcast_ref() else {
         return String::new();
     };
-    let kinds = ["queue", "semaphore", "latch", "event"];
-    match kinds.iter().find(|kind| message.starts_with(&format!("there is no {kind} "))) {
+    let mut made =
+        Kind::ALL.iter().filter(|kind| !kind.exists_by_use()).map(|kind| kind.singular());
+    match made.find(|kind| message.starts_with(&format!("there is no {kind} "))) {
         Some(kind) => format!("; `semaforo {kind} create` makes one"),
         None => String::new(),
     }

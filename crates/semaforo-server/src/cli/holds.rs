@@ -1,5 +1,5 @@
-//! Acquiring, releasing and checking by hand, in a session that outlives the command: what locks, reader-writer
-//! locks and semaphores have in common.
+//! Acquiring, releasing and checking by hand, in a session that outlives the command: what locks,
+//! reader-writer locks and semaphores have in common.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -14,8 +14,8 @@ use super::context::{Context, Interrupt};
 use super::duration;
 use super::held_session::{self, NewFile, SESSION_VARIABLE};
 
-/// A session is not waited for in a line: also who does not want to wait gives the server this time to open or
-/// find one.
+/// A session is not waited for in a line: also a caller that does not want to wait gives the server
+/// this time to open or find one.
 const SHORTEST_OPENING: Duration = Duration::from_secs(1);
 
 /// Something that is acquired.
@@ -24,7 +24,8 @@ const SHORTEST_OPENING: Duration = Duration::from_secs(1);
 pub(super) struct Acquire {
     /// Its name
     pub(super) name: String,
-    /// The session that is to hold it, of `session open` or an earlier acquire; otherwise one is opened and printed
+    /// The session that is to hold it, of `session open` or an earlier acquire; otherwise one is
+    /// opened and printed
     #[arg(long, value_name = "S", env = SESSION_VARIABLE, hide_env_values = true)]
     session: Option<String>,
     /// A file that has the session; if it is not there one is opened, and written to it instead of
@@ -149,7 +150,7 @@ impl Acquire {
                 context.output.answer(&reply)
             }
         };
-        // If nobody learns of it, nobody can release it.
+        // If it is not printed, no process can release it.
         if let Err(error) = told {
             let _ = client.close().wait();
             return Err(error);
@@ -159,7 +160,7 @@ impl Acquire {
         Ok(())
     }
 
-    /// Somebody else's session, which must not end while this waits.
+    /// Another process's session, which must not end while this waits.
     fn in_session(
         &self,
         context: &Context,

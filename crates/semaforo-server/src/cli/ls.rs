@@ -43,11 +43,11 @@ impl Ls {
 impl Ls {
     /// What there is, answer after answer: a long list comes in several.
     fn list(&self, client: &Client) -> Result<Vec<Value>, Error> {
-        let path = self.kind.map_or("/", Kind::path);
+        let path = self.kind.map_or_else(|| "/".to_owned(), Kind::path);
         let mut list = Vec::new();
         let mut after = None;
         loop {
-            let mut request = client.request("LIST", path).header("limit", MAX_LIST);
+            let mut request = client.request("LIST", &*path).header("limit", MAX_LIST);
             if !self.prefix.is_empty() {
                 request = request.header("prefix", &*self.prefix);
             }

@@ -1,7 +1,7 @@
 //! The command line: one file, or folder, for each subcommand.
 //!
-//! [`exit`] has the statuses, `connection` and `context` how a request is made, `output` what is printed, `process`
-//! what watches over children.
+//! [`exit`] has the statuses, `connection` and `context` how a request is made, `output` what is
+//! printed, `process` what watches over children.
 
 mod barrier;
 mod completions;
@@ -40,7 +40,8 @@ use self::connection::Connection;
 use self::context::Context;
 use self::output::Output;
 
-/// Semaphores, locks, barriers, queues and other synchronizers by name, across processes and machines
+/// Semaphores, locks, barriers, queues and other synchronizers by name, across processes and
+/// machines
 #[derive(Debug, Parser)]
 #[command(name = "semaforo", version, max_term_width = 100, after_help = exit::HELP)]
 struct Arguments {
@@ -82,11 +83,12 @@ enum Command {
     Man(man::Man),
 }
 
-/// Does what the arguments, beginning with the program's name, say. The result is the process's exit status.
+/// Does what the arguments, beginning with the program's name, say. The result is the process's
+/// exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
     if arguments.get(1..).is_some_and(|words| words == [process::guardian::WORD]) {
-        // What only this program itself uses is nobody's option, not even a hidden one.
+        // What only this program itself uses is not an option, not even a hidden one.
         let guarded = process::guardian::guard().map(|()| ExitCode::SUCCESS);
         return guarded.unwrap_or_else(|error| exit::report(&error));
     }

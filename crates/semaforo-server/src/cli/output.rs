@@ -19,7 +19,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Prints a line. If nobody reads any more the process ends, and says nothing about it.
+    /// Prints a line. If its reader is gone the process ends, and says nothing about it.
     pub(super) fn line(self, text: &str) -> Result<()> {
         let mut output = io::stdout().lock();
         let written = output.write_all(format!("{text}\n").as_bytes());

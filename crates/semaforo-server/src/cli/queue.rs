@@ -33,7 +33,7 @@ pub(super) enum Queue {
         #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
         delay: Option<Duration>,
     },
-    /// Puts a message, and waits until somebody has taken it; otherwise it is withdrawn
+    /// Puts a message, and waits until a consumer has taken it; otherwise it is withdrawn
     Transfer {
         #[command(flatten)]
         message: Sent,

@@ -19,14 +19,16 @@ pub(super) enum Semaphore {
         /// How many permits it has
         #[arg(long, value_name = "N")]
         permits: u32,
-        /// It only counts: to acquire permits uses them up, and anybody may add some, with `semaphore add`
+        /// It only counts: to acquire permits uses them up, and any client may add some, with
+        /// `semaphore add`
         #[arg(long)]
         open: bool,
         /// How many there are at first [default: all]
         #[arg(long, value_name = "N", requires = "open")]
         initial: Option<u32>,
     },
-    /// Acquires permits; prints session=... and fence=... for a shell to evaluate, and nothing if it is open
+    /// Acquires permits; prints session=... and fence=... for a shell to evaluate, and nothing if
+    /// it is open
     Acquire {
         #[command(flatten)]
         acquire: Acquire,
@@ -50,7 +52,8 @@ pub(super) enum Semaphore {
         #[arg(long, value_name = "U", default_value_t = 1)]
         units: u32,
     },
-    /// Lets it have more permits, or fewer: what is held beyond that is kept back when it is released
+    /// Lets it have more permits, or fewer: what is held beyond that is kept back when it is
+    /// released
     Resize {
         /// Its name
         name: String,

@@ -78,7 +78,8 @@ pub(super) struct Serve {
     /// The most bytes of messages, in all queues and kept with answers
     #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().bytes)]
     max_bytes: u64,
-    /// The most bytes of memory for all of that, roughly; with a journal in files half of it is for snapshots
+    /// The most bytes of memory for all of that, roughly; with a journal in files half of it is for
+    /// snapshots
     #[arg(long, value_name = "BYTES", default_value_t = crate::kernel::Limits::default().memory)]
     max_memory: u64,
     /// The most bytes of the buffers of all connections together, at least 8 times --max-frame
@@ -100,7 +101,7 @@ pub(super) struct Serve {
     /// A name by which HTTP clients may call this server, beside addresses and localhost
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Shows /metrics to everybody, also if --tokens are needed for all else
+    /// Shows /metrics without a token, also if --tokens are needed for all else
     #[arg(long)]
     open_metrics: bool,
     /// What is logged to the standard error output

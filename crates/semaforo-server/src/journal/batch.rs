@@ -149,8 +149,8 @@ pub(super) enum Found<'a> {
     Damage(String),
 }
 
-/// Looks at the beginning of `rest`, the bytes up to the end of the segment, where the batch with the position
-/// `expected` should be.
+/// Looks at the beginning of `rest`, the bytes up to the end of the segment, where the batch with
+/// the position `expected` should be.
 pub(super) fn look(rest: &[u8], seal: Seal, expected: Position) -> Found<'_> {
     let Some(header) = Header::read(rest, seal) else {
         return match first_other_than_zero(rest) {
@@ -175,8 +175,8 @@ pub(super) fn look(rest: &[u8], seal: Seal, expected: Position) -> Found<'_> {
     Found::Batch(header, events)
 }
 
-/// The first intact header in `rest` which proves that everything up to `position` had been synced when it was
-/// written, and where it begins. `rest` begins at a multiple of the alignment.
+/// The first intact header in `rest` which proves that everything up to `position` had been synced
+/// when it was written, and where it begins. `rest` begins at a multiple of the alignment.
 pub(super) fn find_proof(rest: &[u8], seal: Seal, position: Position) -> Option<(usize, Header)> {
     (0..rest.len())
         .step_by(ALIGNMENT)

@@ -11,16 +11,16 @@ use super::{
     worker::Cancelled,
 };
 
-/// What to fold: the snapshot `base`, if there is one, the segments `first..=last` after it, and the beginning of
-/// the one after them.
+/// What to fold: the snapshot `base`, if there is one, the segments `first..=last` after it, and
+/// the beginning of the one after them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) identity: u64,
     pub(super) base: Option<u64>,
     pub(super) first: u64,
     pub(super) last: u64,
-    /// So many bytes of the segment in use are folded, too; it is not removed. A snapshot that knows what was taken
-    /// lately is smaller.
+    /// So many bytes of the segment in use are folded, too; it is not removed. A snapshot that
+    /// knows what was taken lately is smaller.
     pub(super) of_active: Option<u64>,
 }
 

@@ -4,7 +4,8 @@ use std::{error::Error, fmt, io, path::PathBuf};
 
 use super::{BadEvent, Position};
 
-/// Why a journal cannot be opened. Nothing in the directory was changed, except after an [`Io`](Self::Io) error.
+/// Why a journal cannot be opened. Nothing in the directory was changed, except after an
+/// [`Io`](Self::Io) error.
 #[derive(Debug)]
 pub enum OpenError {
     /// Another process uses the directory.

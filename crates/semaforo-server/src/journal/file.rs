@@ -20,8 +20,8 @@ use super::{
 /// How long after a failed preparation of a segment the next one is tried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// When nothing has come for so long, and everything is synced, that is written down: from then on the last batch cannot
-/// be mistaken for one that a crash has torn.
+/// When nothing has come for so long, and everything is synced, that is written down: from then on
+/// the last batch cannot be mistaken for one that a crash has torn.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// A buffer that one big batch has made larger than this is given back.
@@ -32,13 +32,15 @@ const BUFFER_KEPT: usize = 1 << 20;
 pub struct Options {
     /// When batches are synced.
     pub durability: Durability,
-    /// How big a segment is, in bytes; the space of two of them is in use all the time. It should have place for
-    /// the largest batch: one that has to be made larger for a batch keeps that waiting.
+    /// How big a segment is, in bytes; the space of two of them is in use all the time. It should
+    /// have place for the largest batch: one that has to be made larger for a batch keeps that
+    /// waiting.
     pub segment_size: usize,
-    /// How big a segment is at least, if there is no space for more. What must never be refused has to find its
-    /// place in it.
+    /// How big a segment is at least, if there is no space for more. What must never be refused has
+    /// to find its place in it.
     pub least_segment: usize,
-    /// A snapshot is made when the full segments have so many bytes, and at least as many as the last snapshot.
+    /// A snapshot is made when the full segments have so many bytes, and at least as many as the
+    /// last snapshot.
     pub snapshot_after: u64,
     /// Where segments are prepared and snapshots are made.
     pub background: Background,
@@ -74,8 +76,8 @@ enum Next<File> {
     Missing(Option<Instant>),
 }
 
-/// While there is no space, the next snapshot of everything is made so many times as long after the last one as that
-/// one took, and not sooner than after half a [`RETRY`].
+/// While there is no space, the next snapshot of everything is made so many times as long after the
+/// last one as that one took, and not sooner than after half a [`RETRY`].
 const REST: u32 = 4;
 
 /// A segment, and how much space there is besides, if that is known.
@@ -124,7 +126,8 @@ pub struct FileJournal<D: Disk = RealDisk> {
     failed: bool,
     /// Whether the last attempt to prepare a segment failed.
     space_missing: bool,
-    /// How many bytes of events a batch has that no segment of the usual size has place for: none, usually.
+    /// How many bytes of events a batch has that no segment of the usual size has place for: none,
+    /// usually.
     oversized: usize,
     /// Not before this time a larger segment is tried again.
     larger_after: Option<Instant>,
@@ -260,7 +263,8 @@ impl<D: Disk> FileJournal<D> {
             Err(panicked) => panicked.to_string(),
         };
         if mem::take(&mut self.oversized) > 0 {
-            // Whether the name has the old file or the new one is not known; a third one makes it certain.
+            // Whether the name has the old file or the new one is not known; a third one makes it
+            // certain.
             self.larger_after = Some(self.now + RETRY);
             return self.prepare_next();
         }
@@ -319,8 +323,9 @@ impl<D: Disk> FileJournal<D> {
         }
     }
 
-    /// Starts a snapshot of everything, the segment in use included, if something has been added there since the last
-    /// one: what was given back may make this one smaller, so that there is space for it.
+    /// Starts a snapshot of everything, the segment in use included, if something has been added
+    /// there since the last one: what was given back may make this one smaller, so that there is
+    /// space for it.
     fn compact_all(&mut self) {
         let active = (self.active.number, self.active.end);
         let rests = self.rests_until.is_some_and(|until| self.now < until);
@@ -376,7 +381,8 @@ impl<D: Disk> FileJournal<D> {
         is_synced && self.active.fits(0) && matches!(self.next, Next::Ready(_))
     }
 
-    /// Writes a mark that covers all batches, if nothing has come for a moment. It need not be synced.
+    /// Writes a mark that covers all batches, if nothing has come for a moment. It need not be
+    /// synced.
     fn mark_if_quiet(&mut self, now: Instant) -> io::Result<()> {
         if mem::replace(&mut self.seen, self.submitted) != self.submitted {
             self.quiet_since = Some(now);
@@ -443,7 +449,7 @@ impl<D: Disk> Journal for FileJournal<D> {
         Ok(self.submitted)
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
+    fn fits(&mut self, bytes: usize) -> bool {
         self.active.fits(bytes) || self.next_fits(bytes)
     }
 
@@ -456,11 +462,11 @@ impl<D: Disk> Journal for FileJournal<D> {
         matches!(self.next, Next::Preparing)
     }
 
-    fn make_room(&mut self, bytes: usize) {
+    fn prepare_for(&mut self, bytes: usize) {
         let is_larger = segment::size_for(bytes, 0) > self.options.segment_size as u64;
         let rests = self.larger_after.is_some_and(|after| self.now < after);
         let is_possible = bytes <= MAXIMUM_BATCH && matches!(self.next, Next::Ready(_));
-        if is_larger && is_possible && !rests && !self.has_room(bytes) {
+        if is_larger && is_possible && !rests && !self.fits(bytes) {
             self.oversized = bytes;
             self.prepare_next();
         }
@@ -516,7 +522,7 @@ impl<D: Disk> Journal for FileJournal<D> {
             self.sync()?;
         }
         // On a full disk there may be no place for the mark; the batches are safe without it.
-        if self.failed || self.has_room(0) {
+        if self.failed || self.fits(0) {
             self.append(&[], time, true)?;
         }
         self.sync()

@@ -1,4 +1,5 @@
-//! How every file begins: 64 bytes that say what it is, of which version, and to which journal it belongs.
+//! How every file begins: 64 bytes that say what it is, of which version, and to which journal it
+//! belongs.
 //!
 //! ```text
 //!  0  "SEMAFORO"
@@ -13,7 +14,8 @@
 //! 60  sum        u32, of the bytes 0..60
 //! ```
 //!
-//! Magic, version and their places never change, so that an old program can tell a newer file from a damaged one.
+//! Magic, version and their places never change, so that an old program can tell a newer file from
+//! a damaged one.
 
 use super::Position;
 

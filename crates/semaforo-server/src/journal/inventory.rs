@@ -57,7 +57,8 @@ impl<File: DiskFile> Files<File> {
                 Kind::Snapshot => Some(number) < newest,
             };
             let opened = match Opened::open(disk, &name, kind, number) {
-                // Whatever is wrong with it, it is not needed; but a newer version's file is never touched.
+                // Whatever is wrong with it, it is not needed; but a newer version's file is never
+                // touched.
                 Ok(_) | Err(OpenError::Corrupt { .. }) if replaced => {
                     files.obsolete.push(name);
                     continue;

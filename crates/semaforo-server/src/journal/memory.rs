@@ -31,7 +31,7 @@ impl Journal for MemoryJournal {
         Ok(self.submitted)
     }
 
-    fn has_room(&mut self, _bytes: usize) -> bool {
+    fn fits(&mut self, _bytes: usize) -> bool {
         true
     }
 
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(journal.submit(b"one", 1, false).unwrap(), 1);
         assert_eq!(journal.submit(b"two", 2, true).unwrap(), 2);
         assert_eq!((journal.submitted(), journal.durable().unwrap()), (2, 2));
-        assert!(journal.is_idle() && journal.has_room(usize::MAX));
+        assert!(journal.is_idle() && journal.fits(usize::MAX));
         Box::new(journal).close(3).unwrap();
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn parse(name: &str) -> Option<Name> {
         Some(number) => (number, Name::Segment),
         None => (complete.strip_prefix(SNAPSHOT)?, Name::Snapshot),
     };
-    // Exactly as written by us: `segment-7` or `segment-0...7-old` is somebody else's.
+    // Exactly as written by us: `segment-7` or `segment-0...7-old` is another program's.
     if number.len() != 20 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

@@ -1,4 +1,5 @@
-//! Opening a directory: what is there, what of it holds, and what has to be put right before anything new is written.
+//! Opening a directory: what is there, what of it holds, and what has to be put right before
+//! anything new is written.
 //!
 //! First everything is read and judged; only when nothing speaks against it, something is changed.
 
@@ -21,8 +22,8 @@ use super::{
     worker::Cancelled,
 };
 
-/// The very first segment is smaller than the others: somebody waits for the server to start, and the next
-/// one is being made meanwhile.
+/// The very first segment is smaller than the others: clients wait for the server to start, and the
+/// next one is being made meanwhile.
 const FIRST_SEGMENT: usize = 4 << 20;
 
 /// Opens the journal in the directory, or begins one if there is none.
@@ -283,7 +284,7 @@ impl<D: Disk, F: Fold> Recovery<'_, D, F> {
         Ok(walked)
     }
 
-    /// Whether damage can be what a crash left of batches that nobody had been promised.
+    /// Whether damage can be what a crash left of batches that had not been confirmed.
     fn check_torn(&self, damage: &Damage, bytes: &[u8], seal: Seal) -> Result<(), OpenError> {
         let Damage { name, offset, found } = damage;
         let lost = self.position + 1;
@@ -314,7 +315,8 @@ impl<D: Disk, F: Fold> Recovery<'_, D, F> {
         write().map_err(|error| OpenError::Io { doing: "mend", file: self.disk.path(&file), error })
     }
 
-    /// Removes what is of no use any more. The snapshot that replaces it gets its name durably before that.
+    /// Removes what is of no use any more. The snapshot that replaces it gets its name durably
+    /// before that.
     fn clean_up(&mut self, obsolete: &[String], spare: &[String]) -> Result<(), OpenError> {
         let sync = || {
             self.disk.sync_directory().map_err(|error| OpenError::Io {

@@ -51,7 +51,7 @@ pub struct SnapshotUsed {
     pub bytes: u64,
 }
 
-/// A torn tail, which was cut: bytes that a crash interrupted and that nobody had been promised.
+/// A torn tail, which was cut: bytes that a crash interrupted and that had not been confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// The file.

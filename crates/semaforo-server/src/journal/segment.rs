@@ -17,7 +17,8 @@ pub(super) const BODY: usize = 4096;
 const PIECE: usize = 256 << 10;
 static ZEROS: [u8; PIECE] = [0; PIECE];
 
-/// How many zeros may wait for the disk at once. A long queue of them would delay the syncs of the segment in use.
+/// How many zeros may wait for the disk at once. A long queue of them would delay the syncs of the
+/// segment in use.
 const UNSYNCED: u64 = 1 << 20;
 
 /// A segment that batches can be written to.
@@ -45,14 +46,15 @@ impl<File> Segment<File> {
     }
 }
 
-/// The size of a segment in which a batch with so many bytes of events fits: a power of two, so that one that is a little
-/// larger usually fits as well, or `usual` if that is enough.
+/// The size of a segment in which a batch with so many bytes of events fits: a power of two, so
+/// that one that is a little larger usually fits as well, or `usual` if that is enough.
 pub(super) fn size_for(events: usize, usual: u64) -> u64 {
     let needed = (BODY + batch::size(events)) as u64;
     if needed <= usual { usual } else { needed.next_power_of_two() }
 }
 
-/// Makes an empty segment durably, or one that is half as large, and so on, if there is not enough space.
+/// Makes an empty segment durably, or one that is half as large, and so on, if there is not enough
+/// space.
 pub(super) fn prepare_within<D: Disk>(
     disk: &D,
     identity: u64,
@@ -163,9 +165,10 @@ pub(super) struct Walked {
     pub(super) damage: Option<String>,
 }
 
-/// Goes through the batches of a segment, of which `bytes` is the whole file. `known` is the position up to which
-/// everything is known already: that is the last batch before, or one of this segment's own if a snapshot has some of
-/// them in it. `each` gets a batch that is not known, and where it begins.
+/// Goes through the batches of a segment, of which `bytes` is the whole file. `known` is the
+/// position up to which everything is known already: that is the last batch before, or one of this
+/// segment's own if a snapshot has some of them in it. `each` gets a batch that is not known, and
+/// where it begins.
 pub(super) fn walk<E>(
     bytes: &[u8],
     seal: Seal,

@@ -6,7 +6,8 @@
 //! 0 u32, sum u32, pieces u64          the end
 //! ```
 //!
-//! A piece's checksum is seeded like a batch's and covers its number, so that none can be left out or exchanged.
+//! A piece's checksum is seeded like a batch's and covers its number, so that none can be left out
+//! or exchanged.
 
 use std::io;
 
@@ -21,7 +22,8 @@ use super::{
 /// A piece is written when it has this size.
 const PIECE: usize = 256 << 10;
 
-/// How much may wait for the disk at once, so that the main thread's syncs do not wait long behind it.
+/// How much may wait for the disk at once, so that the main thread's syncs do not wait long behind
+/// it.
 const UNSYNCED: u64 = 1 << 20;
 
 /// Before each piece: its length and its sum.

@@ -20,7 +20,7 @@ pub enum Background {
     Inline,
 }
 
-/// Tells work that nobody waits for it any more.
+/// Tells work that its result is not wanted any more.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancelled(Arc<AtomicBool>);
 
@@ -43,7 +43,8 @@ impl fmt::Display for Panicked {
 type Outcome<R> = Result<R, Panicked>;
 type Work<J, R> = Box<dyn FnMut(J) -> R + Send>;
 
-/// Does one job after another. At most one is under way; dropping it cancels that one and waits until it has stopped.
+/// Does one job after another. At most one is under way; dropping it cancels that one and waits
+/// until it has stopped.
 pub(super) struct Worker<J, R> {
     place: Place<J, R>,
     busy: bool,

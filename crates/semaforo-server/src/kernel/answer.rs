@@ -39,7 +39,7 @@ pub enum Status {
     OverLimit = 429,
     /// The server stops.
     Stopping = 503,
-    /// There is no room for it.
+    /// There is no space for it.
     NoSpace = 507,
 }
 
@@ -132,8 +132,8 @@ pub enum Content {
     Nothing,
     /// A message.
     Message(Arc<[u8]>),
-    /// A message that was taken for good by this answer. If no byte of it could be sent it is given to
-    /// [`Kernel::undelivered`](super::Kernel::undelivered), and returns to its place.
+    /// A message that was taken for good by this answer. If no byte of it could be sent it is given
+    /// to [`Kernel::undelivered`](super::Kernel::undelivered), and returns to its place.
     Fragile(Parcel),
     /// The id of a new session.
     Session(SessionId),

@@ -1,7 +1,7 @@
 //! Barriers: parties that wait for each other.
 //!
-//! A barrier comes into being with its first party and is gone when all have arrived, so a round is a barrier
-//! of its own. Rounds are numbered by fences: a round that is not there any more is over.
+//! A barrier comes into being with its first party and is gone when all have arrived, so a round is
+//! a barrier of its own. Rounds are numbered by fences: a round that is not there any more is over.
 
 use super::answer::{Answer, Header, Status};
 use super::decide::{bad_request, error, no_such_method};
@@ -14,16 +14,17 @@ use super::{Kernel, Kind, MAX_PARTIES, Output, Reply, RequestContext, SMALL};
 
 /// The line of parties whose answer is not kept: if there are very many they are told by and by.
 const PLAIN: usize = 0;
-/// The line of parties whose answer is kept, in the batch of the event that the barrier has tripped: after a crash all
-/// of them have it, or none.
+/// The line of parties whose answer is kept, in the batch of the event that the barrier has
+/// tripped: after a crash all of them have it, or none.
 const NUMBERED: usize = 1;
 
-/// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are kept together when the
-/// last has come: that has to fit into one batch of the journal, and to be quickly done.
+/// The most parties of a barrier at which numbered requests arrive. The outcomes of all of them are
+/// kept together when the last has come: that has to fit into one batch of the journal, and to be
+/// quickly done.
 pub const MAX_NUMBERED_PARTIES: u32 = 1 << 13;
 
 impl Kernel {
-    /// What is asked of a barrier, whether or not anybody is there.
+    /// What is asked of a barrier, whether or not parties are there.
     pub(super) fn serve_barrier(
         &mut self,
         context: &RequestContext,
@@ -71,7 +72,8 @@ impl Kernel {
             && !self.is_postponed(id)
             && self.state.object(id).is_some_and(|object| object.waiting == 0)
         {
-            // The parties that waited were forgotten in a restart, and no party has come since then.
+            // The parties that waited were forgotten in a restart, and no party has come since
+            // then.
             self.dissolve(id, out);
             there = None;
         }
@@ -133,22 +135,23 @@ impl Kernel {
         Reply::Answer(arrived(barrier.generation, index))
     }
 
-    /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is broken.
+    /// Nothing is left of a barrier: its parties are told that all have arrived, or that it is
+    /// broken.
     fn dissolve(&mut self, id: ObjectId, out: &mut Output) {
         let Some(object) = self.state.object(id) else { return };
         let name = object.name.clone();
-        let is_laden = self.is_laden(id, out);
+        let needs_portions = self.needs_portions(id, out);
         self.retire(id, &Event::BarrierTripped { name: &name }, out);
         let next = |kernel: &Self| {
             let lines = &kernel.state.object(id)?.lines;
-            lines[PLAIN].head().filter(|_| !is_laden).or(lines[NUMBERED].head())
+            lines[PLAIN].head().filter(|_| !needs_portions).or(lines[NUMBERED].head())
         };
         while let Some(wait_id) = next(self)
-            && let Some(answer) = self.last_word(wait_id)
+            && let Some(answer) = self.last_answer(wait_id)
         {
             self.complete(wait_id, answer, out);
         }
-        if !is_laden {
+        if !needs_portions {
             self.retired.pop_back();
             self.state.forget_retired(id);
         }
@@ -170,7 +173,7 @@ impl Kernel {
         self.turn_away(id, out);
     }
 
-    /// Tells the parties of a broken barrier, as long as there is room in the output.
+    /// Tells the parties of a broken barrier, as long as the budget of the output allows.
     fn turn_away(&mut self, id: ObjectId, out: &mut Output) {
         while let Some(wait_id) = self.state.object(id).and_then(Object::any_wait) {
             if out.is_full() {

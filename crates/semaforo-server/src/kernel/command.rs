@@ -114,7 +114,8 @@ pub enum Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// What the table of methods says of it; nothing if objects of that kind do not have the method.
+    /// What the table of methods says of it; nothing if objects of that kind do not have the
+    /// method.
     #[must_use]
     pub fn row(&self) -> Option<&'static Row> {
         let (rows, method) = match self {

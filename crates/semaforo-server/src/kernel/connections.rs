@@ -1,5 +1,5 @@
-//! Connections that end, or do not read for a while. What they wait for, and then what they have, is gone through in
-//! [portions](Output::portion) if it is very much.
+//! Connections that end, or do not read for a while. What they wait for, and then what they have,
+//! is gone through in [portions](Output::portion) if it is very much.
 
 use super::answer::{Answer, Status};
 use super::command::{ConnectionKey, Millis};
@@ -11,14 +11,15 @@ use super::waits::List;
 use super::{Kernel, Output};
 
 impl Kernel {
-    /// A connection is gone: what it had is released, and it waits for nothing any more. What a named session waits for and can
-    /// ask for again keeps its place.
+    /// A connection is gone: what it had is released, and it waits for nothing any more. What a
+    /// named session waits for and can ask for again keeps its place.
     pub fn disconnected(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.excuse_closers(key, false, out);
         self.change(key, now, out, |connection| connection.end = Some(End::Gone));
     }
 
-    /// A connection has half closed: it waits for nothing any more, but keeps what it has until it is gone.
+    /// A connection has half closed: it waits for nothing any more, but keeps what it has until it
+    /// is gone.
     pub fn half_closed(&mut self, now: Millis, key: ConnectionKey, out: &mut Output) {
         self.excuse_closers(key, true, out);
         self.change(key, now, out, |connection| connection.end = Some(End::HalfClosed));
@@ -41,14 +42,15 @@ impl Kernel {
         });
     }
 
-    /// Whether a connection that has half closed still waits for something: it is told by and by that it does not,
-    /// [and that it was](Output::given_up).
+    /// Whether a connection that has half closed still waits for something: it is told by and by
+    /// that it does not, [and that it was](Output::given_up).
     #[must_use]
     pub fn is_giving_up(&self, key: ConnectionKey) -> bool {
         self.state.connection(key).is_some_and(|connection| connection.is_busy)
     }
 
-    /// Changes a connection, and does what follows from that: now if it is little, otherwise in portions.
+    /// Changes a connection, and does what follows from that: now if it is little, otherwise in
+    /// portions.
     fn change(
         &mut self,
         key: ConnectionKey,
@@ -75,7 +77,8 @@ impl Kernel {
         }
     }
 
-    /// Goes on with a connection for so many of its waits or of what it has. Whether nothing is left to be done.
+    /// Goes on with a connection for so many of its waits or of what it has. Whether nothing is
+    /// left to be done.
     pub(super) fn go_on_with(
         &mut self,
         key: ConnectionKey,
@@ -132,7 +135,8 @@ impl Kernel {
         self.step_aside(wait_id, answer, out)
     }
 
-    /// Lets the next waits of a connection be passed over, or not any more. Whether these were the last.
+    /// Lets the next waits of a connection be passed over, or not any more. Whether these were the
+    /// last.
     fn pass_over(
         &mut self,
         key: ConnectionKey,
@@ -160,8 +164,8 @@ impl Kernel {
         is_over
     }
 
-    /// Ends a request whose turn has come, or passes it over, if that is still to be done for its connection. Whether
-    /// it was.
+    /// Ends a request whose turn has come, or passes it over, if that is still to be done for its
+    /// connection. Whether it was.
     pub(super) fn is_overdue(&mut self, wait_id: WaitId, out: &mut Output) -> bool {
         let origin = self.waits.get(wait_id).and_then(|wait| wait.origin);
         let connection = origin.and_then(|origin| self.state.connection(origin.connection));

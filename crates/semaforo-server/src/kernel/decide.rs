@@ -305,13 +305,13 @@ impl Kernel {
     }
 
     fn delete(&mut self, id: ObjectId, out: &mut Output) -> Reply {
-        if self.is_laden(id, out) || !self.has_space_for_farewells(id, out) {
+        if self.needs_portions(id, out) || !self.has_space_for_last_answers(id, out) {
             self.forget_alarm(id);
             self.retire(id, &Event::Deleted { object: id }, out);
             return Reply::Answer(Answer::done());
         }
         while let Some(wait_id) = self.state.object(id).and_then(Object::any_wait) {
-            let answer = self.farewell(wait_id);
+            let answer = self.answer_of_deleted(wait_id);
             self.complete(wait_id, answer, out);
         }
         self.forget_postponed(id);

@@ -1,7 +1,7 @@
 //! What has happened, as it is written to the journal.
 //!
-//! An event is a number and its fields, one after another, without a length: a batch of them is read
-//! from beginning to end. Numbers of events are never used for anything else again.
+//! An event is a number and its fields, one after another, without a length: a batch of them is
+//! read from beginning to end. Numbers of events are never used for anything else again.
 
 use semaforo_protocol::Kind;
 

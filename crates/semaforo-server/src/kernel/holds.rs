@@ -1,5 +1,5 @@
-//! Holds of locks, semaphores and reader-writer locks, and passing latches and events: requests, and what the policies
-//! let in.
+//! Holds of locks, semaphores and reader-writer locks, and passing latches and events: requests,
+//! and what the policies let in.
 
 use semaforo::policy::{CountDown, CountError, Lanes};
 
@@ -145,15 +145,16 @@ impl Kernel {
         }
     }
 
-    /// Lets in the requests whose turn it is now, as long as there is room in the output; the others are
-    /// postponed, and all that come later stand behind them.
+    /// Lets in the requests whose turn it is now, as long as the budget of the output allows; the
+    /// others are postponed, and all that come later stand behind them.
     pub(super) fn pump_policy(&mut self, id: ObjectId, given: Option<Give>, out: &mut Output) {
         if self.state.object(id).is_some_and(|object| object.is_retired) {
             return;
         }
         let is_open = self.policy(id).is_some_and(|policy| policy.admit(Entry::Pass).is_some());
         let (given, upto) = match self.state.object(id).and_then(|object| object.postponed) {
-            // What was given back earlier comes first: the end of a write lets in all readers that waited then.
+            // What was given back earlier comes first: the end of a write lets in all readers that
+            // waited then.
             Some(Postponed { given: Some(earlier), upto, .. }) => (Some(earlier), upto),
             Some(Postponed { given: None, upto, .. }) if !is_open => (given, upto),
             _ => (given, self.waits.last_ticket()),
@@ -188,8 +189,8 @@ impl Kernel {
         self.state.vanish(id);
     }
 
-    /// Whether a request that waits at a latch or an event was let through, and only its answer was postponed: the
-    /// latch or event may have been reset since then.
+    /// Whether a request that waits at a latch or an event was let through, and only its answer was
+    /// postponed: the latch or event may have been reset since then.
     pub(super) fn was_let_through(&self, wait_id: WaitId) -> bool {
         let Some(wait) = self.waits.get(wait_id).filter(|wait| !wait.dormant) else { return false };
         let Some(object) = self.state.object(wait.object) else { return false };

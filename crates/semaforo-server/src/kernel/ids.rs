@@ -1,4 +1,5 @@
-//! Ids of objects, sessions and waiting requests: the numbers of their slots, which the compiler tells apart.
+//! Ids of objects, sessions and waiting requests: the numbers of their slots, which the compiler
+//! tells apart.
 
 use std::fmt;
 
@@ -38,7 +39,8 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// The slot of a named session, by which the journal knows it: its [id](super::SessionId) is secret.
+/// The slot of a named session, by which the journal knows it: its [id](super::SessionId) is
+/// secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SessionSlot(pub(super) u32);

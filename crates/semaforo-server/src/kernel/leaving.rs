@@ -1,8 +1,8 @@
-//! What has ended, and had so much that giving it back takes longer than a turn may last: sessions and connections with
-//! very many holds or waiting requests, objects where very many requests wait.
+//! What has ended, and had so much that giving it back takes longer than a turn may last: sessions
+//! and connections with very many holds or waiting requests, objects where very many requests wait.
 //!
-//! A session is over for its client at once, and an object's name is free at once. What they had is given back in
-//! [portions](Output::portion), by the ticks that follow.
+//! A session is over for its client at once, and an object's name is free at once. What they had is
+//! given back in [portions](Output::portion), by the ticks that follow.
 
 use super::answer::{Answer, Status};
 use super::barriers::{arrived, broken};
@@ -17,10 +17,12 @@ use super::{EndedSession, Kernel, Output, SMALL, SessionEnd};
 /// More bytes than the event of a hold that is given back has in the journal, or that of messages.
 const RELEASED: usize = 32;
 
-/// More bytes than the outcome of a request that was let through has in the journal when it is kept.
+/// More bytes than the outcome of a request that was let through has in the journal when it is
+/// kept.
 const OUTCOME: usize = 64;
 
-/// An owner that has ended, and still has something; or a connection with which there is [more to do](super::connections).
+/// An owner that has ended, and still has something; or a connection with which there is [more to
+/// do](super::connections).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) owner: Owner,
@@ -29,7 +31,8 @@ pub(super) struct Leaving {
 }
 
 impl Kernel {
-    /// Ends a session. Whether all that it had is given back already; otherwise `closer` is answered when it is.
+    /// Ends a session. Whether all that it had is given back already; otherwise `closer` is
+    /// answered when it is.
     pub(super) fn end_session(
         &mut self,
         slot: SessionSlot,
@@ -96,7 +99,8 @@ impl Kernel {
         self.leaving.extend(owners.map(|owner| Leaving { owner, closer: None }));
     }
 
-    /// Ends a request whose turn has come if its session has ended, or its connection. Whether it has.
+    /// Ends a request whose turn has come if its session has ended, or its connection. Whether it
+    /// has.
     pub(super) fn comes_too_late(&mut self, wait_id: WaitId, out: &mut Output) -> bool {
         if self.leaving.is_empty() {
             return false;
@@ -110,7 +114,8 @@ impl Kernel {
         self.is_overdue(wait_id, out)
     }
 
-    /// The requests of a connection that close a session wait no longer: what they want is going to happen.
+    /// The requests of a connection that close a session wait no longer: what they want is going to
+    /// happen.
     pub(super) fn excuse_closers(&mut self, key: ConnectionKey, tell: bool, out: &mut Output) {
         for leaving in &mut self.leaving {
             if let Some(origin) = leaving.closer.take_if(|origin| origin.connection == key)
@@ -135,7 +140,8 @@ impl Kernel {
 
     /// Gives back another portion of what has ended.
     pub(super) fn go_on_giving_back(&mut self, now: Millis, out: &mut Output) {
-        // Objects first: what an owner has of an object that is deleted is not its own to give back.
+        // Objects first: what an owner has of an object that is deleted is not its own to give
+        // back.
         while let Some(id) = self.retired.front().copied() {
             if !self.take_apart(id, out) {
                 return;
@@ -190,7 +196,7 @@ impl Kernel {
     }
 
     /// Whether so much hangs on an object that it is taken apart in portions.
-    pub(super) fn is_laden(&self, id: ObjectId, out: &Output) -> bool {
+    pub(super) fn needs_portions(&self, id: ObjectId, out: &Output) -> bool {
         let Some(object) = self.state.object(id) else { return false };
         let messages = if let Body::Queue(messages) = &object.body { messages.len() } else { 0 };
         let waiting = object.waiting as usize;
@@ -199,13 +205,14 @@ impl Kernel {
 
     /// Whether the journal has space for the answers that are kept if all requests that wait at an
     /// object were let through.
-    pub(super) fn has_space_for_farewells(&self, id: ObjectId, out: &Output) -> bool {
+    pub(super) fn has_space_for_last_answers(&self, id: ObjectId, out: &Output) -> bool {
         let waiting = self.state.object(id).map_or(0, |object| object.waiting as usize);
         out.has_space(SMALL.saturating_add(waiting.saturating_mul(OUTCOME)))
     }
 
-    /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on it is taken apart by
-    /// and by. Requests that wait there get [their last word](Self::last_word).
+    /// An object is gone, which the journal knows from `event`: its name is free, and what hangs on
+    /// it is taken apart by and by. Requests that wait there get [their last
+    /// answer](Self::last_answer).
     pub(super) fn retire(&mut self, id: ObjectId, event: &Event<'_>, out: &mut Output) {
         if !out.unrecorded {
             event.encode(&mut out.events);
@@ -226,7 +233,7 @@ impl Kernel {
                     return false;
                 }
                 let answer =
-                    self.last_word(wait_id).unwrap_or_else(|| Answer::plain(Status::NotFound));
+                    self.last_answer(wait_id).unwrap_or_else(|| Answer::plain(Status::NotFound));
                 self.complete(wait_id, answer, out);
             } else if let Some(bytes) = self.state.drop_message(id) {
                 self.messages -= 1;
@@ -239,15 +246,16 @@ impl Kernel {
         false
     }
 
-    /// Whether a request that was let through can be told now: if its answer is kept the journal needs space for that.
+    /// Whether a request that was let through can be told now: if its answer is kept the journal
+    /// needs space for that.
     pub(super) fn can_be_told(&self, wait_id: WaitId, out: &Output) -> bool {
         let is_kept = self.waits.get(wait_id).is_some_and(|wait| wait.retry.is_some());
         !is_kept || out.has_space(SMALL)
     }
 
-    /// The answer to a request that waits at an object that is gone: the barrier may have tripped, the request may have
-    /// been let through.
-    pub(super) fn last_word(&self, wait_id: WaitId) -> Option<Answer> {
+    /// The answer to a request that waits at an object that is gone: the barrier may have tripped,
+    /// the request may have been let through.
+    pub(super) fn last_answer(&self, wait_id: WaitId) -> Option<Answer> {
         let wait = self.waits.get(wait_id)?;
         let object = self.state.object(wait.object).filter(|object| object.is_retired)?;
         Some(match (&object.body, &wait.ask) {
@@ -255,13 +263,13 @@ impl Kernel {
                 arrived(*generation, *index)
             }
             (Body::Barrier(_), _) => broken(),
-            _ => self.farewell(wait_id),
+            _ => self.answer_of_deleted(wait_id),
         })
     }
 
-    /// The answer to a request that waits at an object that is deleted: what was let through, and only was not told, has
-    /// got through.
-    pub(super) fn farewell(&self, wait_id: WaitId) -> Answer {
+    /// The answer to a request that waits at an object that is deleted: what was let through, and
+    /// only was not told, has got through.
+    pub(super) fn answer_of_deleted(&self, wait_id: WaitId) -> Answer {
         if self.was_let_through(wait_id) {
             return Answer::done();
         }

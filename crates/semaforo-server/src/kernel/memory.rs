@@ -1,7 +1,8 @@
 //! What things cost in memory.
 //!
-//! An estimate, from counts that are known at any time: the sizes of the structs, with what their collections have in
-//! reserve and what the allocator adds. `tests/memory.rs` compares it with the truth, kind by kind.
+//! An estimate, from counts that are known at any time: the sizes of the structs, with what their
+//! collections have in reserve and what the allocator adds. `tests/memory.rs` compares it with the
+//! truth, kind by kind.
 
 use semaforo_protocol::table::Effect;
 
@@ -24,7 +25,8 @@ const MESSAGE: u64 = 280;
 /// An outcome that is kept, beside its message.
 const OUTCOME: u64 = 220;
 
-/// Outcomes of requests that give something back may need this part of the memory beside all that there may be.
+/// Outcomes of requests that give something back may need this part of the memory beside all that
+/// there may be.
 const BEYOND: u64 = 8;
 
 impl Kernel {
@@ -48,8 +50,8 @@ impl Kernel {
         self.no_memory_within(self.limits.memory, more)
     }
 
-    /// The refusal of a request whose outcome there is no memory for. One that gives something back may go a little
-    /// beyond the limit: also when the memory is used up it can be freed.
+    /// The refusal of a request whose outcome there is no memory for. One that gives something back
+    /// may go a little beyond the limit: also when the memory is used up it can be freed.
     pub(super) fn no_memory_to_keep(&self, operation: &Operation<'_>) -> Option<Answer> {
         let limit = self.limits.memory;
         let gives_back = operation.row().is_some_and(|row| row.effect == Effect::Shrinks);

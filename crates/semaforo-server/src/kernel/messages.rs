@@ -39,10 +39,11 @@ pub(super) struct Messages {
     beyond: u64,
     /// Above the numbers of all messages that were put here. Not journaled.
     above: u64,
-    /// What can be taken: by priority, then by number. A tree, since messages leave from anywhere when they are
-    /// withdrawn, and come back to anywhere.
+    /// What can be taken: by priority, then by number. A tree, since messages leave from anywhere
+    /// when they are withdrawn, and come back to anywhere.
     ready: BTreeMap<(i32, u64), Message>,
-    /// The numbers of those among them that have not the usual priority: a number is found without its priority.
+    /// The numbers of those among them that have not the usual priority: a number is found without
+    /// its priority.
     unusual: BTreeSet<u64>,
     /// What cannot be taken yet, by number; and in the order of time.
     delayed: BTreeMap<u64, Message>,
@@ -272,8 +273,8 @@ impl Messages {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// All messages that the journal knows, in the order of their numbers, with the session that they
-    /// are out to.
+    /// All messages that the journal knows, in the order of their numbers, with the session that
+    /// they are out to.
     pub(super) fn journaled(&self) -> Vec<(&Message, Option<SessionSlot>)> {
         let inside = self.ready.values().chain(self.delayed.values());
         let inside = inside.map(|message| (message, None));
@@ -313,7 +314,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-        /// The first is always the one of the lowest priority, then number, whatever comes, goes and returns.
+        /// The first is always the one of the lowest priority, then number, whatever comes, goes
+        /// and returns.
         #[test]
         fn everything_finds_its_place(
             steps in prop::collection::vec((0..7_u8, -1..2_i32, any::<prop::sample::Index>()), 0..80),

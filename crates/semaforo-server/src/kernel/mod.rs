@@ -1,13 +1,13 @@
 //! What the server decides, without sockets, clocks or files.
 //!
-//! [`Kernel::decide`] takes a command and the time, and says what happens: events, which are journaled
-//! and of which the [`State`] is the fold, and answers, each with where it goes. The same commands at the same
-//! times give the same events.
+//! [`Kernel::decide`] takes a command and the time, and says what happens: events, which are
+//! journaled and of which the [`State`] is the fold, and answers, each with where it goes. The same
+//! commands at the same times give the same events.
 //!
-//! The command that creates the conditions for a waiting request completes it: a release grants to the first
-//! in line, a message goes to the first taker, a time-out lets through the requests it was holding up. What may be
-//! granted is decided by the [policies](semaforo::policy) of the library. Waiting is not journaled: a place
-//! in a line lasts for one life of the server.
+//! The command that creates the conditions for a waiting request completes it: a release grants to
+//! the first in line, a message goes to the first taker, a time-out lets through the requests it
+//! was holding up. What may be granted is decided by the [policies](semaforo::policy) of the
+//! library. Waiting is not journaled: a place in a line lasts for one life of the server.
 
 mod answer;
 mod barriers;
@@ -60,13 +60,13 @@ use waits::{Ask, List, Wait, Waits};
 /// How many fences are reserved at a time.
 const FENCE_BLOCK: u64 = 1 << 14;
 
-/// What an answer to a waiting request counts towards the room of an [output](Output), beside its message: so
-/// that the time that goes by is bounded, too. It is more than the answer has, so that a room of a MiB is used up
-/// by as many as are let through within some milliseconds.
+/// What an answer to a waiting request counts towards the budget of an [output](Output), beside its
+/// message: so that the time that goes by is bounded, too. It is more than the answer has, so that
+/// a budget of a MiB is used up by as many as are let through within some milliseconds.
 pub const ANSWER: usize = 256;
 
-/// More bytes than what one waiting request, or one session, adds to the journal when it ends, without messages:
-/// a grant with a name, a block of fences, an outcome that is kept.
+/// More bytes than what one waiting request, or one session, adds to the journal when it ends,
+/// without messages: a grant with a name, a block of fences, an outcome that is kept.
 const SMALL: usize = 1024;
 
 /// How much there may be of everything.
@@ -82,8 +82,8 @@ pub struct Limits {
     pub waits: usize,
     /// Messages in one queue.
     pub messages: usize,
-    /// Bytes of messages: in all queues, waiting for space there, and kept with answers; and once more so many that are kept
-    /// although they are in a queue as well.
+    /// Bytes of messages: in all queues, waiting for space there, and kept with answers; and once
+    /// more so many that are kept although they are in a queue as well.
     pub bytes: u64,
     /// Bytes of memory that everything together needs, roughly.
     pub memory: u64,
@@ -115,28 +115,31 @@ pub struct Output {
     pub urgent: bool,
     /// The sessions that have ended, if [they are to be told](Self::tells).
     pub ended: Vec<EndedSession>,
-    /// The connections that had half closed, [in portions](Kernel::is_giving_up), and wait for nothing any more.
+    /// The connections that had half closed, [in portions](Kernel::is_giving_up), and wait for
+    /// nothing any more.
     pub given_up: Vec<ConnectionKey>,
     /// Whether it is to be told which sessions have ended.
     pub tells: bool,
     /// The events are not written down: there is no journal.
     pub unrecorded: bool,
-    /// So many bytes of events and of answers may be added by requests that are let through: the rest is
-    /// [postponed](Kernel::has_postponed). The last of them may go beyond it.
-    pub room: usize,
+    /// So many bytes of events and of answers may be added by requests that are let through: the
+    /// rest is [postponed](Kernel::has_postponed). The last of them may go beyond it.
+    pub budget: usize,
     /// What the answers cost, in bytes: the messages among them, and a little for each.
     pub handed: usize,
-    /// When they cost so much, a [tick](Kernel::tick) has done enough: what else is due follows with the next one.
+    /// When they cost so much, a [tick](Kernel::tick) has done enough: what else is due follows
+    /// with the next one.
     pub most_handed: usize,
-    /// How many holds, messages and waiting requests were moved because something has ended or is due.
+    /// How many holds, messages and waiting requests were moved because something has ended or is
+    /// due.
     pub moved: usize,
     /// So many are moved at once: what is more of them follows with the next [ticks](Kernel::tick).
     pub portion: usize,
-    /// The journal has space for so many bytes of events, and for no more: what does not fit is postponed, and
-    /// nothing goes beyond it.
+    /// The journal has space for so many bytes of events, and for no more: what does not fit is
+    /// postponed, and nothing goes beyond it.
     pub space: usize,
-    /// The journal has no space for messages: only requests that [add none](Kernel::has_heavy_waits) are let
-    /// through, the others are postponed.
+    /// The journal has no space for messages: only requests that [add
+    /// none](Kernel::has_heavy_waits) are let through, the others are postponed.
     pub is_starved: bool,
 }
 
@@ -150,7 +153,7 @@ impl Default for Output {
             given_up: Vec::new(),
             tells: false,
             unrecorded: false,
-            room: usize::MAX,
+            budget: usize::MAX,
             handed: 0,
             most_handed: usize::MAX,
             moved: 0,
@@ -180,7 +183,7 @@ impl Output {
 
     /// No other request may be let through.
     fn is_full(&self) -> bool {
-        self.events.len().saturating_add(self.handed) >= self.room
+        self.events.len().saturating_add(self.handed) >= self.budget
     }
 
     /// This request may not be let through, with a message of so many bytes.
@@ -229,8 +232,8 @@ pub enum SessionEnd {
 pub enum Reply {
     /// It is answered at once.
     Answer(Answer),
-    /// Its answer comes among the [answers](Output::answers), perhaps of this very output. Its id and its origin name it for
-    /// [`Kernel::cancel`].
+    /// Its answer comes among the [answers](Output::answers), perhaps of this very output. Its id
+    /// and its origin name it for [`Kernel::cancel`].
     Waits(WaitId),
     /// How it went is not known any more: the connection has to be closed without an answer.
     Close,
@@ -247,8 +250,8 @@ pub struct Kernel {
     session_checks: BTreeSet<(Millis, SessionSlot)>,
     /// When the next message of each queue is due.
     due: BTreeSet<(Millis, ObjectId)>,
-    /// The objects where requests could be let through, but there was no room, in the order of
-    /// their turns.
+    /// The objects where requests could be let through, but the budget did not allow it, in the
+    /// order of their turns.
     postponed: BTreeMap<u64, ObjectId>,
     /// How often that has happened.
     postponements: u64,
@@ -286,7 +289,8 @@ impl RequestContext {
 }
 
 impl Kernel {
-    /// A kernel for what was recovered. Every session gets its whole time to live. No fence will be below `first_fence`.
+    /// A kernel for what was recovered. Every session gets its whole time to live. No fence will be
+    /// below `first_fence`.
     #[must_use]
     pub fn new(state: State, limits: Limits, now: Millis, first_fence: u64) -> Self {
         let next_fence = state.reserved_fences.max(first_fence).max(1);
@@ -333,8 +337,8 @@ impl Kernel {
         &self.state
     }
 
-    /// Gives every session its whole time to live again: after a pause of the server no client can be
-    /// blamed for silence.
+    /// Gives every session its whole time to live again: after a pause of the server no client can
+    /// be blamed for silence.
     pub fn renew_sessions(&mut self, now: Millis) {
         let sessions = self.state.sessions().filter(|(_, session)| !session.is_leaving);
         let slots: Vec<_> = sessions.map(|(slot, _)| slot).collect();
@@ -360,14 +364,15 @@ impl Kernel {
         }
     }
 
-    /// Whether a request waits that adds a message to the journal when it is let through: one that puts a
-    /// message, or takes one that is kept with the answer.
+    /// Whether a request waits that adds a message to the journal when it is let through: one that
+    /// puts a message, or takes one that is kept with the answer.
     #[must_use]
     pub fn has_heavy_waits(&self) -> bool {
         self.heavy > 0
     }
 
-    /// When [`tick`](Self::tick) has something to do at the latest, except for what is [postponed](Self::has_postponed).
+    /// When [`tick`](Self::tick) has something to do at the latest, except for what is
+    /// [postponed](Self::has_postponed).
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
         let waits = self.waits.next_deadline().map(|(deadline, _)| deadline);
@@ -376,8 +381,9 @@ impl Kernel {
         [waits, sessions, due].into_iter().flatten().min()
     }
 
-    /// Goes on with what was postponed, and lets pass what is due: delayed messages, time limits, sessions. Not
-    /// much more [at once](Output::most_handed) than is quickly done: the rest stays due.
+    /// Goes on with what was postponed, and lets pass what is due: delayed messages, time limits,
+    /// sessions. Not much more [at once](Output::most_handed) than is quickly done: the rest stays
+    /// due.
     pub fn tick(&mut self, now: Millis, out: &mut Output) {
         self.resume_postponed(now, out);
         while let Some((due, id)) = self.due.first().copied()

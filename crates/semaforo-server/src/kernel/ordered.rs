@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, btree_set};
 use std::ops::RangeInclusive;
 use std::slice;
 
-/// A set with more items than this is a tree: to take one out of the middle of a list moves all behind it.
+/// A set with more items than this is a tree: to take one out of the middle of a list moves all
+/// behind it.
 const FEW: usize = 64;
 
 /// A set in order. Most have one item or a few, some have a million.
@@ -67,7 +68,8 @@ impl<T: Ord + Copy> OrderedSet<T> {
             }
             Self::Many(items) => {
                 items.remove(item);
-                // Not at the bound: one that comes and goes there would have it built again and again.
+                // Not at the bound: one that comes and goes there would have it built again and
+                // again.
                 if items.len() <= FEW / 2 {
                     *self = Self::Few(items.iter().copied().collect());
                 }

@@ -1,4 +1,5 @@
-//! An object that a policy of the library decides about: a lock, a semaphore, a reader-writer lock, a latch or an event.
+//! An object that a policy of the library decides about: a lock, a semaphore, a reader-writer lock,
+//! a latch or an event.
 
 use semaforo::policy::{
     Access, CountDown, CountError, Counting, Ending, Exclusive, Gate as Open, Giving, Lanes,
@@ -224,9 +225,9 @@ impl PolicyObject {
         Permits::new(self.most_permits(), false).release(self.word, Giving::Add(permits))
     }
 
-    /// Lets a semaphore have so many permits. Those that are held beyond that are kept back when they
-    /// return. Of an open one it is the most that there can be: what is above it is gone, and nothing
-    /// is added.
+    /// Lets a semaphore have so many permits. Those that are held beyond that are kept back when
+    /// they return. Of an open one it is the most that there can be: what is above it is gone, and
+    /// nothing is added.
     pub(super) fn resize(&mut self, permits: u32) -> Result<(), BadEvent> {
         if !(1..=Permits::MAX).contains(&permits) {
             return Err(BadEvent::new(format!("a semaphore of {permits} permits")));

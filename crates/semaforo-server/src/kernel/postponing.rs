@@ -1,4 +1,4 @@
-//! What there was no room for: it goes on in the next turn.
+//! What the budget did not allow: it goes on in the next turn.
 
 use super::command::Millis;
 use super::ids::ObjectId;
@@ -7,8 +7,9 @@ use super::state::{Body, Postponed};
 use super::{Kernel, Output, SMALL};
 
 impl Kernel {
-    /// Whether there was no [room](Output::room) to let all requests through that could be, or something has ended that
-    /// is given back in [portions](Output::portion): [`tick`](Self::tick) goes on with it.
+    /// Whether the [budget](Output::budget) did not allow all requests that could be let through,
+    /// or something has ended that is given back in [portions](Output::portion):
+    /// [`tick`](Self::tick) goes on with it.
     #[must_use]
     pub fn has_postponed(&self) -> bool {
         !self.postponed.is_empty() || self.is_giving_back()
@@ -18,7 +19,8 @@ impl Kernel {
         self.state.object(id).is_some_and(|object| object.postponed.is_some())
     }
 
-    /// Requests of this object are let through later: what was given back is for those up to a ticket.
+    /// Requests of this object are let through later: what was given back is for those up to a
+    /// ticket.
     pub(super) fn postpone(&mut self, id: ObjectId, given: Option<Give>, upto: u64) {
         let Some(object) = self.state.object_mut(id) else { return };
         let turn = object.postponed.map_or_else(
@@ -40,7 +42,8 @@ impl Kernel {
         }
     }
 
-    /// Goes on with the objects that were postponed, by turns: what is not done now comes last next time.
+    /// Goes on with the objects that were postponed, by turns: what is not done now comes last next
+    /// time.
     pub(super) fn resume_postponed(&mut self, now: Millis, out: &mut Output) {
         // Each may have to wait on, for space in the journal, so not all are looked at in one tick.
         for _ in 0..self.postponed.len().min(out.portion) {

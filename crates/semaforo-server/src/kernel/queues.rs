@@ -168,8 +168,8 @@ impl Kernel {
         if let Some(refusal) = self.no_room(messages, payload) {
             return Reply::Answer(refusal);
         }
-        // Takers wait only if there is nothing to take: then this message is the first. If they are postponed, the next tick
-        // finds out whether there is a taker for it, too.
+        // Takers wait only if there is nothing to take: then this message is the first. If they are
+        // postponed, the next tick finds out whether there is a taker for it, too.
         if context.is_impatient() && lines[TAKERS].is_empty() {
             return Reply::Answer(Answer::plain(Status::TimedOut));
         }
@@ -213,7 +213,8 @@ impl Kernel {
         else {
             return error(Status::NotFound, "there is no such queue");
         };
-        // A PUT that there was no room for in this turn comes first; not one that the journal has no space for.
+        // A PUT that the budget did not allow in this turn comes first; not one that the journal
+        // has no space for.
         let is_late = self.is_postponed(queue) && out.is_full();
         if lines[TAKERS].is_empty() && messages.ready() > 0 && !is_late {
             let kept = context.retry.is_some();
@@ -249,8 +250,8 @@ impl Kernel {
         }
     }
 
-    /// A message that is out is there twice if it is kept with the answer, too. What is kept has a limit of its own: also
-    /// when all queues are full they can be emptied.
+    /// A message that is out is there twice if it is kept with the answer, too. What is kept has a
+    /// limit of its own: also when all queues are full they can be emptied.
     fn no_room_to_keep(&self, messages: &Messages, manual: bool, kept: bool) -> Option<Answer> {
         let message = messages.first().filter(|_| manual && kept)?;
         (self.kept + message.payload.len() as u64 > self.limits.bytes).then(|| {
@@ -325,10 +326,10 @@ impl Kernel {
         debug_assert_eq!(lent, Ok(()));
     }
 
-    /// Brings messages and takers together, and lets in messages for which there is space now, as long as
-    /// there is room in the output. The requests that are left are postponed, and all that come later stand
-    /// behind them: also those that do not want to wait, whose time is up at the next tick, after it has gone
-    /// on with the postponed ones.
+    /// Brings messages and takers together, and lets in messages for which there is space now, as
+    /// long as the budget of the output allows. The requests that are left are postponed, and all
+    /// that come later stand behind them: also those that do not want to wait, whose time is up at
+    /// the next tick, after it has gone on with the postponed ones.
     pub(super) fn pump_queue(&mut self, queue: ObjectId, now: Millis, out: &mut Output) {
         while let Some(Object { body: Body::Queue(messages), lines, is_retired: false, .. }) =
             self.state.object(queue)
@@ -377,8 +378,9 @@ impl Kernel {
         self.forget_postponed(queue);
     }
 
-    /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and the putter
-    /// was there before. With more room it would have been let in before the taker came.
+    /// Whose turn it is: the taker's, unless it has come when the queue was postponed already, and
+    /// the putter was there before. With a larger budget it would have been let in before the taker
+    /// came.
     fn first_of_both(
         &self,
         queue: ObjectId,
@@ -397,8 +399,8 @@ impl Kernel {
         if puts_first { putter } else { taker }
     }
 
-    /// A message that is out to the request's owner, by the delivery that is meant: one that has come back
-    /// may be out again.
+    /// A message that is out to the request's owner, by the delivery that is meant: one that has
+    /// come back may be out again.
     fn loan(
         &self,
         context: &RequestContext,

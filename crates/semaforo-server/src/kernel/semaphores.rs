@@ -71,7 +71,8 @@ impl Kernel {
         Answer::done()
     }
 
-    /// Adds permits to an open semaphore, for any owner, and lets in the requests that wait for them.
+    /// Adds permits to an open semaphore, for any owner, and lets in the requests that wait for
+    /// them.
     pub(super) fn add_permits(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
         let Some(policy) = self.policy(id) else { unreachable!("a semaphore has a policy") };
         match policy.added(permits) {
@@ -86,8 +87,8 @@ impl Kernel {
     }
 
     /// Lets a semaphore have another number of permits. Requests that are let in by that are, and
-    /// those at the head of the line that ask for more than there can be now are refused; others are
-    /// when their turn comes.
+    /// those at the head of the line that ask for more than there can be now are refused; others
+    /// are when their turn comes.
     pub(super) fn resize(&mut self, id: ObjectId, permits: u32, out: &mut Output) -> Reply {
         if let Some(refusal) = no_number(permits) {
             return refusal;

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use super::codec::BadEvent;
 use super::ids::SlotId;
 
-/// More slots than this are a mistake in the journal, not a need: a single event could ask for any number of them.
+/// More slots than this are a mistake in the journal, not a need: a single event could ask for any
+/// number of them.
 pub const MOST_PLACES: u32 = 1 << 22;
 
 /// More slots than this are given back when the last of them is free.
@@ -15,8 +16,9 @@ const KEPT_SLOTS: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Slots<Id, T> {
     slots: Vec<Slot<T>>,
-    /// Slots that were free once, the last one last. Those that were occupied by number since then are skipped
-    /// when it is their turn: to look for one in the middle would make a recovery quadratic. The last one is free.
+    /// Slots that were free once, the last one last. Those that were occupied by number since then
+    /// are skipped when it is their turn: to look for one in the middle would make a recovery
+    /// quadratic. The last one is free.
     free: Vec<u32>,
     count: usize,
     id: PhantomData<Id>,

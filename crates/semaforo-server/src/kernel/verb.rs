@@ -95,7 +95,7 @@ pub enum Verb<'a> {
         /// Which round is meant.
         generation: Option<u64>,
     },
-    /// A message for whoever takes it.
+    /// A message for the next taker.
     Put {
         /// Its bytes.
         payload: &'a [u8],
@@ -249,7 +249,8 @@ pub enum Settings {
         /// How many permits there are.
         permits: u32,
     },
-    /// A semaphore whose permits nobody holds: to acquire one uses it up, and anybody may add one.
+    /// A semaphore whose permits are not held: to acquire one uses it up, and any client may add
+    /// one.
     OpenSemaphore {
         /// The most permits that there can be.
         permits: u32,

@@ -12,7 +12,8 @@ use super::verb::HoldMode;
 use super::waits::Line;
 use super::{Kernel, Kind};
 
-/// The most bytes of a list: as many as a request may have, so that a short request has no long answer.
+/// The most bytes of a list: as many as a request may have, so that a short request has no long
+/// answer.
 pub const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// At most so many holders, and so many waiting requests, are shown.
@@ -83,8 +84,8 @@ pub struct ObjectView {
     pub holders: Vec<Holder>,
     /// How many hold it.
     pub held: usize,
-    /// The owners of the first waiting requests, in the order of their turns (readers before writers;
-    /// takers before putters).
+    /// The owners of the first waiting requests, in the order of their turns (readers before
+    /// writers; takers before putters).
     pub waiters: Vec<Who>,
     /// How many wait.
     pub waiting: usize,

@@ -1,7 +1,7 @@
 //! Requests that wait: each stands in a line of its object, and is on the list of its connection.
 //!
-//! A line is in the order in which its requests came: one that was passed over comes back to its place in it.
-//! The lists only have to be gone through.
+//! A line is in the order in which its requests came: one that was passed over comes back to its
+//! place in it. The lists only have to be gone through.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -281,7 +281,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-        /// Lines and lists are what plain ones would be, whichever request leaves and comes back, and do not disturb each other.
+        /// Lines and lists are what plain ones would be, whichever request leaves and comes back,
+        /// and do not disturb each other.
         #[test]
         fn lines_are_lists(steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 0..60)) {
             let mut waits = Waits::default();

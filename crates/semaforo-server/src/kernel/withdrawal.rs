@@ -37,7 +37,7 @@ impl Kernel {
         out: &mut Output,
     ) {
         let let_through = || self.was_let_through(wait_id).then(Answer::done);
-        if let Some(last) = self.last_word(wait_id).or_else(let_through) {
+        if let Some(last) = self.last_answer(wait_id).or_else(let_through) {
             // Otherwise it is told when there is space.
             if self.can_be_told(wait_id, out) {
                 self.complete(wait_id, last, out);
@@ -57,7 +57,7 @@ impl Kernel {
         out: &mut Output,
     ) -> Option<ObjectId> {
         let is_broken = self.is_of_broken_barrier(wait_id);
-        let answer = answer.map(|answer| self.last_word(wait_id).unwrap_or(answer));
+        let answer = answer.map(|answer| self.last_answer(wait_id).unwrap_or(answer));
         let (wait, origin) = self.leave(wait_id)?;
         if let (Some(origin), Some(answer)) = (origin, answer) {
             // A party of a barrier that broke before only had not been told yet.
@@ -82,8 +82,8 @@ impl Kernel {
         }
     }
 
-    /// Lets happen what can happen now that several have made way, or are back: none of them gets what another one of them
-    /// leaves, and none gets what is another one's by its place.
+    /// Lets happen what can happen now that several have made way, or are back: none of them gets
+    /// what another one of them leaves, and none gets what is another one's by its place.
     pub(super) fn pump_each(&mut self, objects: Vec<ObjectId>, now: Millis, out: &mut Output) {
         let mut known = HashSet::new();
         for id in objects {
@@ -94,8 +94,9 @@ impl Kernel {
         }
     }
 
-    /// Passes a request over from now on. Says at which object: others may have been held up there. A request
-    /// whose answer is only that something has happened is not passed over: it can be told later.
+    /// Passes a request over from now on. Says at which object: others may have been held up there.
+    /// A request whose answer is only that something has happened is not passed over: it can be
+    /// told later.
     pub(super) fn fall_asleep(&mut self, wait_id: WaitId) -> Option<ObjectId> {
         let wait = self.waits.get(wait_id)?;
         if wait.dormant || matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. }) {
@@ -123,8 +124,8 @@ impl Kernel {
         Some(wait.object)
     }
 
-    /// A request that waits has come again: from now on its answer goes there. Where it came from before learns that,
-    /// if it is still there: every request is answered.
+    /// A request that waits has come again: from now on its answer goes there. Where it came from
+    /// before learns that, if it is still there: every request is answered.
     pub(super) fn reattach(
         &mut self,
         context: &RequestContext,

@@ -12,7 +12,7 @@ use super::tls::Session;
 use super::{ConnectionId, Connections, ListenerId, Peer, Service};
 
 impl Connections {
-    /// Accepts while there is room.
+    /// Accepts while a place is free.
     pub(super) fn accept_all<S: Service>(&mut self, service: &mut S) {
         let mut left = ACCEPTS_PER_TURN;
         for number in 0..self.listeners.len() {
@@ -20,10 +20,10 @@ impl Connections {
                 // The index of a closed connection is free once the service knows about it.
                 self.notify(service);
                 let now = self.now;
-                self.make_room(service, number);
-                let room = self.slab.len() < self.limits.connections && left > 0;
+                self.free_a_place(service, number);
+                let has_place = self.slab.len() < self.limits.connections && left > 0;
                 let Some(listener) = self.listeners.get_mut(number) else { return };
-                if !room || !listener.ready || listener.retry_at.is_some_and(|at| at > now) {
+                if !has_place || !listener.ready || listener.retry_at.is_some_and(|at| at > now) {
                     break;
                 }
                 listener.retry_at = None;
@@ -68,7 +68,7 @@ impl Connections {
 
     /// Asks the service for a place, if none is free and a connection waits for one at this
     /// listener.
-    fn make_room<S: Service>(&mut self, service: &mut S, number: usize) {
+    fn free_a_place<S: Service>(&mut self, service: &mut S, number: usize) {
         if self.slab.len() < self.limits.connections {
             self.crowded_at = None;
             return;

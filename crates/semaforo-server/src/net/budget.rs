@@ -15,9 +15,9 @@
 //! A connection moves when its peer takes output, or when input is read from it. One that waits for
 //! another, or whose output waits for the service, is not blamed.
 //!
-//! A share is half of the budget divided by the connections of the loop, so that those who have
-//! less than theirs never have more than half together. Who asks little at a time, and takes the
-//! answers, is served until the last.
+//! A share is half of the budget divided by the connections of the loop, so that those that have
+//! less than theirs never have more than half together. A client that asks little at a time, and
+//! takes the answers, is served until the last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,16 +167,16 @@ impl Connections {
         }
     }
 
-    /// When the loop has to turn again for the sake of buffers, though nothing happens to it: another
-    /// one may have given some back, or need some of what this one has.
+    /// When the loop has to turn again for the sake of buffers, though nothing happens to it:
+    /// another one may have given some back, or need some of what this one has.
     pub(super) fn next_squeeze(&self) -> Option<Instant> {
         let has_much = self.buffered > self.limits.buffers.limit() / 4;
         let waits = !self.squeezed.is_empty() || has_much;
         waits.then(|| self.now + PAUSE)
     }
 
-    /// Closes connections that have more than their share and do not move, those first that have not
-    /// for longest, until a quarter is free: if all is used; or before, after a moment.
+    /// Closes connections that have more than their share and do not move, those first that have
+    /// not for longest, until a quarter is free: if all is used; or before, after a moment.
     pub(super) fn relieve(&mut self) {
         let budget = self.limits.buffers.clone();
         let is_full = match budget.pressure() {

@@ -13,7 +13,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer, with room if there is a spare one.
+    /// An empty buffer: a spare one, with its capacity, if there is one.
     pub(super) fn take(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }

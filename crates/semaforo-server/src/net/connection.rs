@@ -21,7 +21,8 @@ pub(super) enum Phase {
     Lingering,
 }
 
-/// One connection. The service owns the decision what is appended and released, the layer everything else.
+/// One connection. The service owns the decision what is appended and released, the layer
+/// everything else.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
@@ -29,7 +30,8 @@ pub(super) struct Connection {
     pub(super) serial: u32,
     pub(super) phase: Phase,
 
-    /// The socket may have something to read: an event said so, and no read has come up short since.
+    /// The socket may have something to read: an event said so, and no read has come up short
+    /// since.
     pub(super) readable: bool,
     /// The socket may have room: set by an event, cleared by a write that came up short.
     pub(super) writable: bool,
@@ -43,8 +45,8 @@ pub(super) struct Connection {
     pub(super) paused: bool,
     /// Too much output waits although the socket was tried; the service knows.
     pub(super) congested: bool,
-    /// To be attended to as soon as it wants input, though no event will say so: there is kept input to offer again, or a
-    /// socket that was not read.
+    /// To be attended to as soon as it wants input, though no event will say so: there is kept
+    /// input to offer again, or a socket that was not read.
     pub(super) again: bool,
     /// In one of the lists of connections to attend to.
     pub(super) listed: bool,
@@ -231,7 +233,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives an empty buffer back, and moves taken output out of the way when it is the larger part.
+    /// Gives an empty buffer back, and moves taken output out of the way when it is the larger
+    /// part.
     fn tidy_output(&mut self, buffers: &mut Buffers) {
         if self.output_start < self.output.len() - self.output_start {
             return;

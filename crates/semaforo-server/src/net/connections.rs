@@ -90,7 +90,7 @@ pub struct Connections {
     /// Accepting has stopped but for what the system had accepted before; what is left of that is
     /// given up then.
     pub(super) accepts_until: Option<Instant>,
-    /// All places are taken, and the service is asked again then whether it can make room.
+    /// All places are taken, and the service is asked again then whether it can free one.
     pub(super) crowded_at: Option<Instant>,
     /// An event of this turn said that the waker was used.
     pub(super) woken: bool,
@@ -100,7 +100,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// No connections, and nobody to listen yet.
+    /// No connections, and no listener yet.
     pub fn new(limits: Limits) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), Token(WAKER))?;
@@ -137,8 +137,8 @@ impl Connections {
         })
     }
 
-    /// Accepts connections from a bound socket (see [`bind`](super::bind)), which then speak TLS if a
-    /// configuration for it is given.
+    /// Accepts connections from a bound socket (see [`bind`](super::bind)), which then speak TLS if
+    /// a configuration for it is given.
     pub fn listen(
         &mut self,
         socket: TcpListener,
@@ -155,8 +155,8 @@ impl Connections {
         Ok(ListenerId(number))
     }
 
-    /// Has [`Service::signalled`](super::Service::signalled) called when this signal arrives, instead
-    /// of what it does otherwise.
+    /// Has [`Service::signalled`](super::Service::signalled) called when this signal arrives,
+    /// instead of what it does otherwise.
     pub fn watch_signal(&mut self, signal: i32) -> io::Result<()> {
         let mut signal = Signal::watch(signal)?;
         let token = Token(SIGNALS + self.signals.len());
@@ -191,8 +191,8 @@ impl Connections {
         self.get(id)?.stream.peer_addr().ok()
     }
 
-    /// Whether the next request may be handled now: not when the connection is paused, has too much unsent output,
-    /// or is finishing.
+    /// Whether the next request may be handled now: not when the connection is paused, has too much
+    /// unsent output, or is finishing.
     pub fn wants_input(&self, id: ConnectionId) -> bool {
         self.get(id).is_some_and(|connection| connection.wants_input(self.limits.output))
     }
@@ -215,7 +215,8 @@ impl Connections {
         }
     }
 
-    /// Goes on after a pause; unconsumed input is offered again, in this turn, after the callback that asked for it.
+    /// Goes on after a pause; unconsumed input is offered again, in this turn, after the callback
+    /// that asked for it.
     pub fn resume(&mut self, id: ConnectionId) {
         if let Some(connection) = self.get_mut(id) {
             connection.paused = false;
@@ -224,8 +225,8 @@ impl Connections {
         }
     }
 
-    /// It had its share of this turn: the input that is left is offered again in the next one, after all others
-    /// had theirs.
+    /// It had its share of this turn: the input that is left is offered again in the next one,
+    /// after all others had theirs.
     pub fn rest(&mut self, id: ConnectionId) {
         let turn = self.statistics.turns;
         if let Some(connection) = self.get_mut(id) {

@@ -1,8 +1,8 @@
 //! Deadlines of connections, cheap to move.
 //!
-//! A deadline moves far more often than it passes (every request of a kept-alive connection moves it), so
-//! moving it later leaves the heap alone: the earlier entry stays, and when its time comes the true
-//! deadline is looked up and entered anew.
+//! A deadline moves far more often than it passes (every request of a kept-alive connection moves
+//! it), so moving it later leaves the heap alone: the earlier entry stays, and when its time comes
+//! the true deadline is looked up and entered anew.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,8 +3,8 @@
 use super::connection::Phase;
 use super::{ConnectionId, Connections, Reason, Service};
 
-/// How often, within a turn, connections are attended to that others have resumed. Beyond that they wait for the
-/// next turn: nobody keeps the sockets from being looked at.
+/// How often, within a turn, connections are attended to that others have resumed. Beyond that they
+/// wait for the next turn: no connection keeps the sockets from being looked at.
 const RESUME_ROUNDS: usize = 64;
 
 impl Connections {

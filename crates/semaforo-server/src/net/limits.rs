@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Budget;
 
-/// Connections at a time, unless told otherwise. Each costs a file descriptor, some kernel memory and
-/// a few hundred bytes here; ten thousand of them are a busy site and still less than 200 MiB.
+/// Connections at a time, unless told otherwise. Each costs a file descriptor, some kernel memory
+/// and a few hundred bytes here; ten thousand of them are a busy site and still less than 200 MiB.
 pub const CONNECTIONS: usize = 10_000;
 
 /// Output that may wait for a peer before nothing more is read from it. As large as the largest
@@ -16,14 +16,14 @@ pub const OUTPUT: usize = 1 << 20;
 /// and that one answers politely; this one only bounds the damage of a service that forgot.
 pub const INPUT: usize = 64 << 20;
 
-/// Bytes of all buffers of connections together, unless told otherwise: as much as a thousand of them
-/// can have, or a hundred kilobytes for each of ten thousand.
+/// Bytes of all buffers of connections together, unless told otherwise: as much as a thousand of
+/// them can have, or a hundred kilobytes for each of ten thousand.
 pub const BUFFERS: usize = 1 << 30;
 
 /// A peer that takes nothing for so long while output waits for it is closed.
 pub const STUCK: Duration = Duration::from_secs(30);
 
-/// Whoever connects has so long for a first request, or the place is given to another.
+/// A new connection has so long for its first request, or its place is given to another.
 pub const FIRST_REQUEST: Duration = Duration::from_secs(10);
 
 /// A request of at most a MiB has so long from its first byte to its last: a line of 300 kbit/s.
@@ -61,7 +61,8 @@ pub const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
 /// Time between two unanswered keep-alive probes.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Unanswered keep-alive probes until a peer counts as dead: 15 s + 3 x 5 s, the same 30 s as below.
+/// Unanswered keep-alive probes until a peer counts as dead: 15 s + 3 x 5 s, the same 30 s as
+/// below.
 pub const KEEP_ALIVE_PROBES: u32 = 3;
 
 /// The kernel gives up a peer that acknowledges nothing for so long.
@@ -71,8 +72,8 @@ pub const USER_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) const EVENTS: usize = 1024;
 
 /// How often the kernel is asked again within a turn while it has more events than fit. Together
-/// with [`EVENTS`] more than there are connections: after a pause of the whole process every socket is read
-/// before any deadline is looked at.
+/// with [`EVENTS`] more than there are connections: after a pause of the whole process every socket
+/// is read before any deadline is looked at.
 pub(super) const EVENT_ROUNDS: usize = 16;
 
 /// Descriptors that are not connections: listeners, journal segments, the poller, signals, the log.

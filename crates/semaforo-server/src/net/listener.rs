@@ -31,8 +31,8 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket)
 }
 
-/// Options are set on the listening socket, since accepted ones inherit them: that spares five system
-/// calls with every connection.
+/// Options are set on the listening socket, since accepted ones inherit them: that spares five
+/// system calls with every connection.
 pub(super) fn prepare(socket: std::net::TcpListener) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;

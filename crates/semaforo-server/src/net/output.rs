@@ -7,8 +7,8 @@ use super::connections::Notice;
 use super::{Closed, ConnectionId, Connections, Reason, limits};
 
 impl Connections {
-    /// Where output is appended, and only that. Nothing of it is written before a flush. For a connection that is
-    /// gone, what is appended goes nowhere.
+    /// Where output is appended, and only that. Nothing of it is written before a flush. For a
+    /// connection that is gone, what is appended goes nowhere.
     pub fn output(&mut self, id: ConnectionId) -> &mut Vec<u8> {
         match self.slab.get_mut(id.index()) {
             Some(connection)
@@ -50,14 +50,14 @@ impl Connections {
         self.get(id).map_or(0, Connection::unsent)
     }
 
-    /// Lets everything go that was appended so far, and writes as much as the socket takes; the rest follows
-    /// by itself.
+    /// Lets everything go that was appended so far, and writes as much as the socket takes; the
+    /// rest follows by itself.
     pub fn flush(&mut self, id: ConnectionId) {
         self.flush_to(id, u64::MAX);
     }
 
-    /// Lets output go up to a stream offset, and writes as much as the socket takes; the rest, up to
-    /// there, follows by itself.
+    /// Lets output go up to a stream offset, and writes as much as the socket takes; the rest, up
+    /// to there, follows by itself.
     pub fn flush_to(&mut self, id: ConnectionId, offset: u64) {
         if let Some(connection) = self.get_mut(id) {
             let queued = connection.queued();

@@ -17,7 +17,8 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     /// A small number that no other open connection has. It is given to another one only after
-    /// [`Service::closed`] was called for this one, so a service may keep its own state in a vector.
+    /// [`Service::closed`] was called for this one, so a service may keep its own state in a
+    /// vector.
     pub fn index(self) -> usize {
         self.index as usize
     }
@@ -118,20 +119,21 @@ pub trait Service {
     }
 
     /// `input` is everything that has arrived and is not consumed; answers how many bytes of it are
-    /// consumed now. Called when bytes arrive, and again after [`Connections::resume`] or when the peer has taken its
-    /// output. A service that handles many requests in one call stops early when
+    /// consumed now. Called when bytes arrive, and again after [`Connections::resume`] or when the
+    /// peer has taken its output. A service that handles many requests in one call stops early when
     /// [`Connections::wants_input`] says no.
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize;
 
-    /// The peer will send nothing more after what is there already. Called as soon as it is known, once, which
-    /// for a paused connection is before the rest of its input was offered. When all input was
-    /// offered and the connection is not paused, it is finished without the service's doing.
+    /// The peer will send nothing more after what is there already. Called as soon as it is known,
+    /// once, which for a paused connection is before the rest of its input was offered. When all
+    /// input was offered and the connection is not paused, it is finished without the service's
+    /// doing.
     fn ended(&mut self, net: &mut Connections, id: ConnectionId) {
         let _ = (net, id);
     }
 
-    /// More than the limit waits for the peer although the socket was tried (`true`), or half of it was taken
-    /// since (`false`). In between nothing is read from it.
+    /// More than the limit waits for the peer although the socket was tried (`true`), or half of it
+    /// was taken since (`false`). In between nothing is read from it.
     fn congested(&mut self, net: &mut Connections, id: ConnectionId, congested: bool) {
         let _ = (net, id, congested);
     }
@@ -149,12 +151,13 @@ pub trait Service {
         net.abort(id);
     }
 
-    /// The connection is gone, whoever wanted it. Called exactly once for each that was opened.
+    /// The connection is gone, whether the service, the peer or a failure has closed it. Called
+    /// exactly once for each that was opened.
     fn closed(&mut self, net: &mut Connections, id: ConnectionId, closed: Closed) {
         let _ = (net, id, closed);
     }
 
-    /// Somebody has used a [`Waker`](super::Waker) since the last turn.
+    /// A [`Waker`](super::Waker) was used since the last turn.
     fn woken(&mut self, net: &mut Connections) {
         let _ = net;
     }
@@ -170,8 +173,8 @@ pub trait Service {
     }
 
     /// Everything that was ready has been read. Here is the place to let output go, with
-    /// [`Connections::flush`], [`Connections::flush_all`] or [`Connections::flush_to`]. Answers when
-    /// it must be called again at the latest.
+    /// [`Connections::flush`], [`Connections::flush_all`] or [`Connections::flush_to`]. Answers
+    /// when it must be called again at the latest.
     fn turn_ends(&mut self, net: &mut Connections, now: Instant) -> Option<Instant> {
         let _ = now;
         net.flush_all();

@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection};
 
 /// Output handed to TLS at a time: one record. What is in a record that was begun counts as sent,
-/// so a smaller one tells more exactly what reached nobody.
+/// so a smaller one tells more exactly what never arrived.
 const RECORD: usize = 16 << 10;
 
 /// Why a certificate or a key cannot be used.
@@ -151,7 +151,7 @@ impl Session {
         Ok(Box::new(Self { connection, unsent: 0 }))
     }
 
-    /// Output that was handed over and has reached nobody.
+    /// Output that was handed over and has not arrived.
     pub(super) fn unsent(&self) -> usize {
         self.unsent
     }
@@ -192,8 +192,9 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes `output` from `start` on, and moves `start` to where the rest begins, also if it fails.
-    /// There is a rest when the socket takes no more, which clears `writable`, or when hands are still being shaken.
+    /// Encrypts and writes `output` from `start` on, and moves `start` to where the rest begins,
+    /// also if it fails. There is a rest when the socket takes no more, which clears `writable`, or
+    /// when hands are still being shaken.
     pub(super) fn write(
         &mut self,
         stream: &mut TcpStream,

@@ -11,8 +11,8 @@ use super::limits::{EVENT_ROUNDS, EVENTS};
 use super::{Connections, Reason, Service};
 
 impl Connections {
-    /// Serves until [`Connections::stop`] was called and everybody is gone. An error means that the
-    /// operating system would not say which sockets are ready; nothing can be served then.
+    /// Serves until [`Connections::stop`] was called and all connections are gone. An error means
+    /// that the operating system would not say which sockets are ready; nothing can be served then.
     pub fn run<S: Service>(&mut self, service: &mut S) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         self.now = Instant::now();
@@ -83,10 +83,10 @@ impl Connections {
 
     /// How long to wait for events.
     fn patience(&self, wanted: Option<Instant>) -> Option<Duration> {
-        let room = self.slab.len() < self.limits.connections;
+        let has_place = self.slab.len() < self.limits.connections;
         let accepting = |retry: bool| {
             self.listeners.iter().filter(move |listener| {
-                room && listener.ready && listener.retry_at.is_some() == retry
+                has_place && listener.ready && listener.retry_at.is_some() == retry
             })
         };
         if !self.ready.is_empty() || accepting(false).next().is_some() {
@@ -94,7 +94,7 @@ impl Connections {
         }
         let retry = accepting(true).filter_map(|listener| listener.retry_at).min();
         let waits = self.listeners.iter().any(|listener| listener.ready);
-        let crowded = self.crowded_at.filter(|_| !room && waits);
+        let crowded = self.crowded_at.filter(|_| !has_place && waits);
         let last = self.accepts_until.filter(|_| !self.listeners.is_empty());
         let squeezed = self.next_squeeze();
         let until = [wanted, self.deadlines.next(), self.stop_at, retry, crowded, last, squeezed]
@@ -136,8 +136,8 @@ impl Connections {
         }
     }
 
-    /// An event may be about an earlier connection with the same index; it does no harm then, since only a
-    /// read or a write decides what is true.
+    /// An event may be about an earlier connection with the same index; it does no harm then, since
+    /// only a read or a write decides what is true.
     fn note_connection<S: Service>(&mut self, service: &mut S, index: usize, event: &Event) {
         let Some(connection) = self.slab.get_mut(index) else { return };
         if event.is_error()

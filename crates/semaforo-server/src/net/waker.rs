@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::{Registry, Token};
 
-/// Wakes a loop from another thread: [`Service::woken`](super::Service::woken) is called in its next
-/// turn.
+/// Wakes a loop from another thread: [`Service::woken`](super::Service::woken) is called in its
+/// next turn.
 #[derive(Clone)]
 pub struct Waker {
     shared: Arc<Shared>,

@@ -34,7 +34,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Everything: what everybody may who can reach a server without tokens.
+    /// Everything: what every client of a server without tokens may.
     #[must_use]
     pub fn all() -> Self {
         let prefix = String::new();

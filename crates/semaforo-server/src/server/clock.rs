@@ -25,7 +25,8 @@ impl Clock {
         self.base + Millis::try_from(elapsed.as_millis()).unwrap_or(Millis::MAX / 2)
     }
 
-    /// What it shows next: time that begins at this instant is counted from there, so that nothing ends early.
+    /// What it shows next: time that begins at this instant is counted from there, so that nothing
+    /// ends early.
     #[must_use]
     pub fn after(&self, instant: Instant) -> Millis {
         self.at(instant) + 1
@@ -39,7 +40,7 @@ impl Clock {
     }
 }
 
-/// Later than anybody waits for.
+/// Later than any request waits.
 const FAR: Duration = Duration::from_secs(86_400 * 365);
 
 /// Milliseconds of the wall clock.

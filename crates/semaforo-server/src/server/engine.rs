@@ -16,21 +16,24 @@ use crate::kernel::{
 use super::clock::Clock;
 use super::fences::Fences;
 
-/// Space in the journal that is left for what gives space back: what needs more is refused below it.
+/// Space in the journal that is left for what gives space back: what needs more is refused below
+/// it.
 const RESERVE: usize = 1 << 20;
 
-/// Space in the journal that is left for what happens by itself: sessions that end, barriers that break. What gives
-/// space back is refused below it.
+/// Space in the journal that is left for what happens by itself: sessions that end, barriers that
+/// break. What gives space back is refused below it.
 const LAST_RESERVE: usize = 64 << 10;
 
-/// A turn with more events than this is journaled in several batches: what one command led to stays together, and a
-/// batch is never so large that the journal has no place for it.
+/// A turn with more events than this is journaled in several batches: what one command led to stays
+/// together, and a batch is never so large that the journal has no place for it.
 const EARLY: usize = 4 << 20;
 
-/// So much may happen to waiting requests because of one command: 4096 may be let through, if they get no messages.
+/// So much may happen to waiting requests because of one command: 4096 may be let through, if they
+/// get no messages.
 const OTHERS: usize = 1 << 20;
 
-/// So many holds, messages and waiting requests of what ends are given back at once: that takes some milliseconds.
+/// So many holds, messages and waiting requests of what ends are given back at once: that takes
+/// some milliseconds.
 const PORTION: usize = 4096;
 
 /// When the journal has no space for waiting requests, it is looked for again after this time.
@@ -45,7 +48,8 @@ const SLOW_BATCH: Duration = Duration::from_millis(100);
 /// If the loop was late by so much no client can be blamed for silence: all sessions are renewed.
 const GAP: Millis = 1000;
 
-/// How large a batch can be, and how large one has to be that lets anything through, if messages can be so large.
+/// How large a batch can be, and how large one has to be that lets anything through, if messages
+/// can be so large.
 pub(super) fn batches(largest: usize) -> RangeInclusive<usize> {
     let least = 2 * largest + RESERVE + LAST_RESERVE;
     least..=least + EARLY + OTHERS
@@ -65,8 +69,9 @@ pub(super) struct Engine {
     planned: Option<Millis>,
     /// How large a message can be.
     largest: usize,
-    /// How many bytes those messages have that were taken for good and were [not tried to be sent](Self::all_tried):
-    /// they may come back before their producers are answered, and there has to be space for that.
+    /// How many bytes those messages have that were taken for good and were [not tried to be
+    /// sent](Self::all_tried): they may come back before their producers are answered, and there
+    /// has to be space for that.
     in_delivery: usize,
     /// Messages that come back when there is space for them.
     returning: VecDeque<Parcel>,
@@ -117,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// A turn of the loop began at this instant. If it began much later than planned, the process was paused.
+    /// A turn of the loop began at this instant. If it began much later than planned, the process
+    /// was paused.
     pub(super) fn turn_begins(&mut self, instant: Instant) {
         let now = self.clock.after(instant).max(self.now);
         // Within a turn it was to go on at once.
@@ -128,8 +134,8 @@ impl Engine {
         self.now = now;
     }
 
-    /// Decides about a command; none if it needs space in the journal that is still being made: then it is to be
-    /// asked again when [that is over](Self::can_go_on).
+    /// Decides about a command; none if it needs space in the journal that is still being made:
+    /// then it is to be asked again when [that is over](Self::can_go_on).
     pub(super) fn decide(&mut self, origin: Origin, command: &Command<'_>) -> Option<Reply> {
         self.prepare();
         let needed = self.needed_for(command);
@@ -165,8 +171,8 @@ impl Engine {
         self.journal.is_preparing() || self.in_delivery > 0
     }
 
-    /// Whether requests that had to wait for space are to be asked again: there is enough for one of them, or it is
-    /// known that there will not be.
+    /// Whether requests that had to wait for space are to be asked again: there is enough for one
+    /// of them, or it is known that there will not be.
     pub(super) fn can_go_on(&mut self) -> bool {
         let Some(least) = self.held_for else { return false };
         self.prepare();
@@ -220,8 +226,8 @@ impl Engine {
         }
     }
 
-    /// A message comes back. If it [was tried to be sent](Self::all_tried), there may be no space for it: then it comes
-    /// back when there is.
+    /// A message comes back. If it [was tried to be sent](Self::all_tried), there may be no space
+    /// for it: then it comes back when there is.
     pub(super) fn undelivered(&mut self, parcel: &Parcel, was_tried: bool) {
         if was_tried {
             self.returning.push_back(parcel.clone());
@@ -251,14 +257,14 @@ impl Engine {
         self.in_delivery += size_of_return(parcel);
     }
 
-    /// It was tried to send all messages that were on their way. Those of which nothing was sent may still come back,
-    /// but their producers have been answered.
+    /// It was tried to send all messages that were on their way. Those of which nothing was sent
+    /// may still come back, but their producers have been answered.
     pub(super) fn all_tried(&mut self) {
         self.in_delivery = 0;
     }
 
-    /// Lets pass what was due when the turn began at this instant. Not what became due meanwhile: a keep-alive may have
-    /// arrived since, and was not read.
+    /// Lets pass what was due when the turn began at this instant. Not what became due meanwhile: a
+    /// keep-alive may have arrived since, and was not read.
     pub(super) fn tick(&mut self, instant: Instant) {
         self.let_return();
         self.keep_held_sessions();
@@ -271,8 +277,8 @@ impl Engine {
         self.kernel.stop(&mut self.out);
     }
 
-    /// Hands what has happened to the journal. Answers that were decided so far may leave when the journal is
-    /// durable up to the position that is returned.
+    /// Hands what has happened to the journal. Answers that were decided so far may leave when the
+    /// journal is durable up to the position that is returned.
     pub(super) fn submit(&mut self) -> io::Result<Position> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -286,8 +292,9 @@ impl Engine {
         Ok(self.journal.submitted() + u64::from(!self.out.events.is_empty()))
     }
 
-    /// Before each decision: in the middle of a turn, when there is much already, hands it to the journal (the
-    /// answers follow at the end of the turn); and says how much may happen to waiting requests.
+    /// Before each decision: in the middle of a turn, when there is much already, hands it to the
+    /// journal (the answers follow at the end of the turn); and says how much may happen to waiting
+    /// requests.
     fn prepare(&mut self) {
         self.prepare_beside(LAST_RESERVE);
     }
@@ -303,7 +310,7 @@ impl Engine {
             self.failure = self.submit_batch().err();
         }
         self.out.handed = 0;
-        self.out.room = self.out.events.len() + OTHERS;
+        self.out.budget = self.out.events.len() + OTHERS;
         self.out.most_handed = OTHERS;
         self.out.moved = 0;
         self.out.portion = PORTION;
@@ -316,8 +323,8 @@ impl Engine {
         self.out.is_starved = self.kernel.has_heavy_waits() && self.is_limited();
     }
 
-    /// Whether requests that wait have to wait on if they need space in the journal: the last of them may go beyond the
-    /// room, with a message and that once more in a kept answer.
+    /// Whether requests that wait have to wait on if they need space in the journal: the last of
+    /// them may go beyond the budget, with a message and that once more in a kept answer.
     fn is_limited(&self) -> bool {
         self.out.space < self.out.events.len() + 2 * self.largest + RESERVE
     }
@@ -331,9 +338,9 @@ impl Engine {
         if self.out.events.is_empty() || !self.journal.is_idle() {
             return Ok(());
         }
-        if !self.journal.has_room(self.out.events.len()) {
+        if !self.journal.fits(self.out.events.len()) {
             // Nothing was written: the answers wait, and it is tried again.
-            self.journal.make_room(self.out.events.len());
+            self.journal.prepare_for(self.out.events.len());
             return Ok(());
         }
         self.journaled += self.out.events.len() as u64;
@@ -369,7 +376,8 @@ impl Engine {
         let mut postponed = self.kernel.has_postponed().then_some(instant);
         let mut waiting = None;
         if let Some(pause) = self.pause_for_space() {
-            // What is due and does not happen needs space. It is looked for again, but not all the time.
+            // What is due and does not happen needs space. It is looked for again, but not all the
+            // time.
             let later = instant + pause;
             kernel = kernel.map(|at| if at <= instant { later } else { at });
             postponed = postponed.map(|_| later);
@@ -437,7 +445,7 @@ fn size(kernel: &Kernel, command: &Command<'_>) -> usize {
         (Kind::Queue, Verb::Take { .. }) => FIXED + kernel.first_message(name),
         // The outcomes of all parties that have one kept, if this is the last to come.
         (Kind::Barrier, Verb::Arrive { .. }) => FIXED + OUTCOME * kernel.numbered_parties(name),
-        // A message may be kept once more, with the answer of who takes it at once.
+        // A message may be kept once more, with the answer of a taker that has it at once.
         _ => FIXED + 2 * verb.payload().map_or(0, <[u8]>::len),
     }
 }

@@ -1,7 +1,8 @@
 //! The channels between the thread that speaks HTTP and the thread that decides.
 //!
-//! Requests go one way and answers the other, and neither thread ever waits for the other: no more than
-//! [`MAX_HTTP_REQUESTS`] requests are under way, so no more than that, and a word about each, can be in them.
+//! Requests go one way and answers the other, and neither thread ever waits for the other: no more
+//! than [`MAX_HTTP_REQUESTS`] requests are under way, so no more than that, and a word about each,
+//! can be in them.
 
 use std::cell::Cell;
 use std::io;
@@ -65,7 +66,8 @@ pub(super) struct HttpSide {
     /// Wakes the thread that decides.
     waker: Waker,
     shared: Arc<Shared>,
-    /// How many turns there were when it was woken to see whether it still turns, and when that was.
+    /// How many turns there were when it was woken to see whether it still turns, and when that
+    /// was.
     probe: Cell<Option<(u64, Instant)>>,
     /// Statistics need no token.
     open_metrics: bool,

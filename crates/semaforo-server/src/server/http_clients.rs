@@ -52,7 +52,8 @@ pub(super) struct HttpClients {
     messages_due: Marks,
     /// All other answers.
     marks: Marks,
-    /// How many commands had been decided when statistics were published last, and whether space was short.
+    /// How many commands had been decided when statistics were published last, and whether space
+    /// was short.
     published: (u64, bool),
 }
 
@@ -179,7 +180,8 @@ impl HttpClients {
         }
     }
 
-    /// A message has arrived, or has to come back: which one, and whether it was known that it was tried to be sent.
+    /// A message has arrived, or has to come back: which one, and whether it was known that it was
+    /// tried to be sent.
     pub(super) fn settle(&mut self, ticket: Ticket) -> Option<(Parcel, bool)> {
         let (number, parcel) = self.parcels.remove(&ticket)?;
         let was_tried = !self.untried.remove(&number);

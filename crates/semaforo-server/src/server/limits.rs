@@ -13,17 +13,21 @@ pub const STRANGER_FRAME: usize = 4096;
 pub const STRANGER_OUTPUT: usize = 64 << 10;
 /// Lines of the log about refused requests, a second. More of them are counted.
 pub const AUDITED: usize = 100;
-/// Requests of one connection are handled for so long in one turn of the loop; then it is the others' turn.
+/// Requests of one connection are handled for so long in one turn of the loop; then it is the
+/// others' turn.
 pub const SHARE: Duration = Duration::from_millis(4);
-/// In a turn that has lasted for longer than this, there is only the [small share](SMALL_SHARE) left for each.
+/// In a turn that has lasted for longer than this, there is only the [small share](SMALL_SHARE)
+/// left for each.
 pub const BUSY_TURN: Duration = Duration::from_millis(8);
 /// What a connection gets in a turn that has lasted for long: a request, or a few cheap ones.
 pub const SMALL_SHARE: Duration = Duration::from_micros(200);
-/// The clock is looked at after so many requests: often enough for the dearest, rarely enough for the cheapest.
+/// The clock is looked at after so many requests: often enough for the dearest, rarely enough for
+/// the cheapest.
 pub const LOOK_EVERY: u32 = 4;
 /// Statistics are made for `/metrics` at most so often.
 pub const PUBLISHED_EVERY: Duration = Duration::from_millis(500);
 /// Requests of HTTP clients that may be under way, waiting ones included.
 pub const MAX_HTTP_REQUESTS: usize = 10_000;
-/// A server whose main loop has not turned for so long, although it was woken, is not well: `/healthz` says 503.
+/// A server whose main loop has not turned for so long, although it was woken, is not well:
+/// `/healthz` says 503.
 pub const MAX_TURN: Duration = Duration::from_secs(10);

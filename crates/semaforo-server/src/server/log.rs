@@ -1,7 +1,8 @@
 //! The log: lines for people, written by a thread of low priority.
 //!
-//! Whoever logs never waits: lines go through a bounded queue, and when it is full they are dropped and
-//! counted, and the count is logged once there is room again. A slow terminal or a full pipe delays no request.
+//! A thread that logs never waits: lines go through a bounded queue, and when it is full they are
+//! dropped and counted, and the count is logged once there is room again. A slow terminal or a full
+//! pipe delays no request.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use semaforo_protocol::wire;
-
 use super::calendar::Moment;
+use super::json::Json;
 
 /// Lines that may wait to be written: a burst of a second or so, and at most a few megabytes.
 pub const QUEUE: usize = 4096;
 
-/// Places in the queue that only lines of the audit may use, so that no flood of others pushes them out.
+/// Places in the queue that only lines of the audit may use, so that no flood of others pushes them
+/// out.
 const AUDIT_PLACES: usize = 1024;
 
 /// A longer line is cut: what a client sent may be part of it.
@@ -55,7 +56,7 @@ pub fn tell_lost(lost: u64) {
 pub enum Level {
     /// Who was refused, and who administers: written whatever else is.
     Audit,
-    /// Something is broken, and somebody has to do something about it.
+    /// Something is broken, and the operator has to do something about it.
     Error,
     /// Something went wrong, and the server coped.
     Warning,
@@ -97,7 +98,7 @@ struct Line {
 #[derive(Clone)]
 pub struct Log {
     level: Level,
-    /// None: nobody reads it.
+    /// None: lines are dropped.
     queue: Option<SyncSender<Line>>,
     /// How many lines may be queued, without those of the audit.
     places: usize,
@@ -187,7 +188,7 @@ impl Log {
         std::thread::Builder::new().name("log".into()).spawn(move || {
             lower_priority();
             writer.run(&receive);
-            // Nobody waits any more if the process gave up on it.
+            // There is no receiver any more if the process gave up on it.
             let _ = finished.send(());
         })?;
         Ok((
@@ -196,7 +197,7 @@ impl Log {
         ))
     }
 
-    /// A log that nobody reads.
+    /// A log whose lines are dropped.
     #[must_use]
     pub fn silent() -> Self {
         Self { level: Level::Audit, queue: None, places: 0, counts: Arc::default() }
@@ -207,7 +208,7 @@ impl Log {
         self.queue.is_some() && level <= self.level
     }
 
-    /// Puts a line into the queue, or drops it if there is no room. Never waits.
+    /// Puts a line into the queue, or drops it if that is full. Never waits.
     pub fn write(&self, level: Level, text: fmt::Arguments<'_>) {
         if let Some(queue) = self.queue.as_ref().filter(|_| self.logs(level)) {
             let count = match self.enqueue(queue, level, text) {
@@ -218,7 +219,7 @@ impl Log {
         }
     }
 
-    /// Whether there was room.
+    /// Whether the queue was not full.
     fn enqueue(&self, queue: &SyncSender<Line>, level: Level, text: fmt::Arguments<'_>) -> bool {
         let line = || Line { time: SystemTime::now(), level, text: text.to_string() };
         if level == Level::Audit {
@@ -232,8 +233,8 @@ impl Log {
         is_queued
     }
 
-    /// Waits for a moment until the lines so far are written. How many were lost. For a process that
-    /// ends without dropping its logs.
+    /// Waits for a moment until the lines so far are written. How many were lost. For a process
+    /// that ends without dropping its logs.
     pub fn wait_until_written(&self) -> u64 {
         let limit = Instant::now() + LAST_LINES;
         while self.counts.lost() > 0 && Instant::now() < limit {
@@ -274,8 +275,8 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Only this thread: on Linux every thread has a priority of its own. Elsewhere it would be the whole
-/// process.
+/// Only this thread: on Linux every thread has a priority of its own. Elsewhere it would be the
+/// whole process.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     {
@@ -332,17 +333,17 @@ impl Writer {
         let end = line.text.char_indices().map(|(at, _)| at).find(|at| *at >= LINE);
         let text = end.and_then(|end| line.text.get(..end)).unwrap_or(&line.text);
         let level = line.level.name();
-        // Writing to a vector cannot fail.
-        let _ = match self.format {
-            Format::Plain => writeln!(self.text, "{time} {level} {}", Visible(text)),
-            Format::Json => {
-                let begun =
-                    write!(self.text, "{{\"time\":\"{time}\",\"level\":\"{level}\",\"text\":");
-                wire::write_string(&mut self.text, text);
-                self.text.extend_from_slice(b"}\n");
-                begun
+        match self.format {
+            Format::Plain => {
+                // Writing to a vector cannot fail.
+                let _ = writeln!(self.text, "{time} {level} {}", Visible(text));
             }
-        };
+            Format::Json => Json::line(&mut self.text, |json| {
+                json.text("time", &time);
+                json.text("level", level);
+                json.text("text", text);
+            }),
+        }
     }
 
     fn flush(&mut self) {
@@ -354,7 +355,8 @@ impl Writer {
     }
 }
 
-/// Text with its control characters escaped, so that nobody can forge a line or move the cursor.
+/// Text with its control characters escaped, so that logged text cannot forge a line or move the
+/// cursor.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {

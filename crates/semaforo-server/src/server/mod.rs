@@ -10,6 +10,7 @@ pub mod files;
 pub mod http;
 mod http_channels;
 mod http_clients;
+mod json;
 pub mod limits;
 pub mod log;
 mod options;

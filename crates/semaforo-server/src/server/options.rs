@@ -51,7 +51,8 @@ impl fmt::Debug for Reload {
     }
 }
 
-/// How a server is to run. The default is what `semaforo serve` does, without HTTP and in memory, on a free port.
+/// How a server is to run. The default is what `semaforo serve` does, without HTTP and in memory,
+/// on a free port.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where clients connect.

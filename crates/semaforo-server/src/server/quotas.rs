@@ -2,8 +2,9 @@
 //!
 //! Counted is what was made with a token, by the token's name, for as long as it is there: sessions
 //! that it opened, objects that it created, requests of its that wait for their answer on a
-//! connection, and the bytes of messages that it put into queues. A share that is dropped is counted no more, so there is one place where counts go
-//! down. Which token made what is not journaled: what was there before a restart counts for no token.
+//! connection, and the bytes of messages that it put into queues. A share that is dropped is
+//! counted no more, so there is one place where counts go down. Which token made what is not
+//! journaled: what was there before a restart counts for no token.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,12 @@
 //! From the kernel's answers to bytes.
 
-use semaforo_protocol::wire::{Value, write_answer, write_string};
+use semaforo_protocol::wire::{Value, write_answer};
 
 use crate::kernel::{
     Answer, ConnectionKey, Content, Details, Entry, Header, HoldMode, Holder, Listing, ObjectView,
     View, Who,
 };
+use crate::server::json::Json;
 
 /// Appends an answer to a connection's output. `address` says what a connection is called.
 pub(super) fn render(
@@ -45,8 +46,8 @@ fn written(header: Header, value: u64) -> Value<'static> {
     }
 }
 
-/// Appends an answer that shows something, whose payload was made already. A list that does not end says behind what
-/// it goes on.
+/// Appends an answer that shows something, whose payload was made already. A list that does not end
+/// says behind what it goes on.
 pub(super) fn render_view(
     output: &mut Vec<u8>,
     id: Option<&str>,
@@ -152,61 +153,5 @@ fn called(who: &Who, address: &dyn Fn(ConnectionKey) -> String) -> String {
     match who {
         Who::Connection(key) => address(*key),
         Who::Session(label) => label.to_string(),
-    }
-}
-
-/// Writes JSON, member after member.
-#[derive(Debug, Default)]
-pub(super) struct Json {
-    pub(super) bytes: Vec<u8>,
-    follows: bool,
-}
-
-impl Json {
-    pub(super) fn object(&mut self, members: impl FnOnce(&mut Self)) {
-        self.bytes.push(b'{');
-        self.follows = false;
-        members(self);
-        self.bytes.push(b'}');
-        self.follows = true;
-    }
-
-    pub(super) fn array<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Self, &T)) {
-        self.bytes.push(b'[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                self.bytes.push(b',');
-            }
-            each(self, item);
-        }
-        self.bytes.push(b']');
-        self.follows = true;
-    }
-
-    pub(super) fn key(&mut self, name: &str) {
-        if std::mem::replace(&mut self.follows, true) {
-            self.bytes.push(b',');
-        }
-        write_string(&mut self.bytes, name);
-        self.bytes.push(b':');
-    }
-
-    pub(super) fn string(&mut self, text: &str) {
-        write_string(&mut self.bytes, text);
-    }
-
-    pub(super) fn text(&mut self, name: &str, text: &str) {
-        self.key(name);
-        self.string(text);
-    }
-
-    pub(super) fn number(&mut self, name: &str, number: u64) {
-        self.key(name);
-        self.bytes.extend_from_slice(number.to_string().as_bytes());
-    }
-
-    pub(super) fn flag(&mut self, name: &str, flag: bool) {
-        self.key(name);
-        self.bytes.extend_from_slice(if flag { b"true" } else { b"false" });
     }
 }

@@ -95,8 +95,8 @@ pub(super) fn translate<'a>(
         _ => return Err(no_such_method(request, target)),
     };
     // CANCEL names the request that is to end by its seq: it has none of its own.
-    let numbered = row.method != Method::Cancel;
-    let seq = words.number(&SEQ)?.filter(|_| numbered);
+    let is_own = row.header(SEQ.name).is_none();
+    let seq = words.number(&SEQ)?.filter(|_| is_own);
     let command = Command {
         session: words.session()?,
         retry: seq.map(|seq| Retry { seq, digest: request_digest(request) }),
@@ -176,7 +176,7 @@ impl<'a> Words<'a, '_> {
         })
     }
 
-    /// A time in milliseconds; what is longer than anybody lives is for ever.
+    /// A time in milliseconds; what is longer than [`MAX_DELAY`] is for ever.
     fn timeout(&self) -> Result<Option<u64>, Answer> {
         Ok(self.number(&TIMEOUT)?.filter(|time| *time <= MAX_DELAY))
     }

@@ -1,4 +1,4 @@
-//! Who dies, and that nobody runs meanwhile who must not.
+//! Processes that are killed, and that no command runs meanwhile that must not.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ fn the_client_is_killed() {
     let began = Instant::now();
     first.signal(Signal::KILL);
     assert_eq!(next.wait().code(), 0);
-    // The guardian has ended the session: nobody has waited for its time to live.
+    // The guardian has ended the session: the next one has not waited for its time to live.
     assert!(began.elapsed() < Duration::from_secs(15));
     assert_eq!(scene.evidence.starts().len(), 2);
     scene.evidence.check();
@@ -78,7 +78,8 @@ fn the_client_is_killed() {
 #[test]
 fn the_client_is_killed_while_something_ignores_being_terminated() {
     let scene = Scene::new();
-    // The child dies with its parent. What it has started ignores being told to end, and has to be killed.
+    // The child dies with its parent. What it has started ignores being told to end, and has to be
+    // killed.
     let script = format!("(trap '' TERM; {}) & wait", scene.evidence.living());
     let first = scene.run(&["--ttl", LONG, "--grace", "300ms"], &script);
     scene.evidence.wait_for_starts(1);
@@ -194,7 +195,7 @@ fn the_server_goes_away() {
 
 #[test]
 fn the_server_goes_away_and_the_child_does_not() {
-    // Nobody listens; only what the child has started does not.
+    // All of them ignore the signal, or only what the child has started.
     for stubborn in ["trap '' TERM; LIVE & wait; sleep 1000", "(trap '' TERM; LIVE) & wait"] {
         let mut scene = Scene::new();
         let pid = scene.server.directory.file("pid");

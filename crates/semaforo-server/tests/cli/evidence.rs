@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::support::wait_until;
 
-/// A file to which children append lines. All of them write at its end, in the order in which they write.
+/// A file to which children append lines. All of them write at its end, in the order in which they
+/// write.
 #[derive(Debug)]
 pub(crate) struct Evidence(PathBuf);
 
@@ -47,14 +48,14 @@ impl Evidence {
         });
     }
 
-    /// The fences of those who have begun.
+    /// The fences of the commands that have begun.
     pub(crate) fn starts(&self) -> Vec<u64> {
         let lines = self.lines();
         let fences = lines.iter().filter_map(|line| line.strip_prefix("start "));
         fences.map(|fence| fence.parse().unwrap()).collect()
     }
 
-    /// Nobody has written after the next one has begun, and fences have grown.
+    /// No command has written after the next one has begun, and fences have grown.
     #[track_caller]
     pub(crate) fn check(&self) {
         let mut holder = 0;

@@ -68,8 +68,8 @@ fn debug_tells_of_connections_refusals_and_sessions() {
     }
 }
 
-/// What an HTTP server says to these bytes until it closes the connection, and the address that they
-/// came from.
+/// What an HTTP server says to these bytes until it closes the connection, and the address that
+/// they came from.
 fn exchange(server: &Server, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(&server.http).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -80,7 +80,8 @@ fn exchange(server: &Server, request: &str) -> (String, String) {
     (answer, address)
 }
 
-/// Connections over HTTP come and go as others do; what is refused before anything is decided is told.
+/// Connections over HTTP come and go as others do; what is refused before anything is decided is
+/// told.
 #[test]
 fn debug_tells_of_http_connections_and_what_is_refused_there() {
     let arguments = ["--journal", "memory", "--log", "debug", "--max-frame", "1000"];
@@ -200,7 +201,7 @@ fn nor_does_it_keep_a_process_whose_journal_has_failed() {
     assert!(lost > 4096, "{lost}");
 }
 
-/// Figures for everybody, and nothing else.
+/// Statistics without a token, and nothing else.
 #[test]
 fn open_metrics_need_no_token() {
     let directory = Directory::new();

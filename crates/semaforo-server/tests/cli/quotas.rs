@@ -73,7 +73,7 @@ fn objects_count_from_their_creation_to_their_end() {
     assert_eq!(guest.ask(&create("a")), Some(200), "it is there already");
     assert_eq!(ada.ask(&create("of-ada")), Some(200), "another has its own account");
     wait_until("it is shown", || limited.used("objects") == "2");
-    // Whoever deletes it.
+    // Also if another token deletes it.
     assert_eq!(ada.ask(&request("DELETE", "a", "")), Some(200));
     assert_eq!(guest.ask(&create("c")), Some(200));
     assert_eq!(guest.ask(&create("d")), Some(429));
@@ -140,7 +140,7 @@ fn bytes_count_until_the_message_is_gone() {
     assert_eq!(guest.answer().unwrap()["Status"], 200);
     wait_until("it is withdrawn", || limited.used("bytes") == "11");
 
-    // Whoever takes it: one that is out counts until it is acknowledged.
+    // Also if another token takes it: one that is out counts until it is acknowledged.
     assert_eq!(ada.ask(&request("TAKE", "q", "\"ack\":\"manual\"")), Some(200));
     assert_eq!(guest.ask(&put("1234567890", "\"timeout\":0")), Some(429));
     assert_eq!(ada.ask(&request("ACK", "q", "\"message\":1")), Some(200));

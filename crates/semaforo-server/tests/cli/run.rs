@@ -41,7 +41,7 @@ fn the_child_learns_what_it_holds() {
     let all = ["run", "--semaphore", "s", "--of", "3", "--units", "2", "--rwlock", "w", "--write"];
     let printed = server.print(&[&all[..], &["--", "sh", "-c", script]].concat());
     let lines: Vec<_> = printed.lines().collect();
-    // In one order, whatever was said first; the fence is that of what nobody else can hold.
+    // In one order, whatever was said first; the fence is that of what is held alone.
     assert!(lines[1].starts_with(&format!("rwlock:w={} semaphore:s=", lines[0])), "{printed}");
     assert_eq!(server.state("semaphore", "s", "permits").unwrap(), 3);
     assert_eq!(server.state("semaphore", "s", "available").unwrap(), 3);

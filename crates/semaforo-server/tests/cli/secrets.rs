@@ -141,7 +141,7 @@ fn a_data_directory_that_others_can_read_is_refused_if_there_is_a_journal_in_it(
     drop(Server::with(&["--data", data_text]));
 }
 
-/// Whoever writes there decides which fences are given out.
+/// A user who can write there decides which fences are given out.
 #[test]
 fn without_a_journal_the_directory_of_the_fences_is_looked_at_too() {
     let directory = Directory::new();

@@ -317,15 +317,15 @@ impl Drop for Program {
     }
 }
 
-/// A program that ignores no signal, however the tests were started: in the background of a script, interrupts are
-/// ignored, and that is inherited.
+/// A program that ignores no signal, however the tests were started: in the background of a script,
+/// interrupts are ignored, and that is inherited.
 pub(crate) fn attentive(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", program]);
     command
 }
 
-/// Whether nobody of a process group runs any more.
+/// Whether no process of a process group runs any more.
 pub(crate) fn is_gone(group: &str) -> bool {
     !fs::read_dir("/proc").unwrap().any(|entry| {
         let status = fs::read_to_string(entry.unwrap().path().join("stat")).unwrap_or_default();

@@ -44,7 +44,7 @@ impl Terminal {
             });
         }
         let shell = bash.spawn().unwrap();
-        // The terminal closes when nobody here has it any more.
+        // The terminal closes when no process here has it any more.
         drop(bash);
         let keyboard = File::from(master);
         let screen = Arc::new(Mutex::new(String::new()));

@@ -1,4 +1,4 @@
-//! `work`: a command for each message, and what becomes of messages when somebody dies.
+//! `work`: a command for each message, and what becomes of messages when a process dies.
 
 use std::fs;
 
@@ -228,7 +228,7 @@ fn a_worker_that_is_told_twice_terminates_its_commands() {
     });
     assert_eq!(worker.wait().code(), 0);
     assert_eq!(count(&server, "jobs", "ready"), 1);
-    // Nobody rests who was terminated, and it counts as a delivery.
+    // The message of a terminated command does not rest, and it counts as a delivery.
     assert_eq!(server.json(&["queue", "take", "jobs", "--timeout", "0s"])["deliveries"], 2);
 }
 
@@ -246,7 +246,8 @@ fn a_worker_that_loses_its_session_ends_its_commands() {
 
 #[test]
 fn what_a_terminated_command_has_started_does_not_go_on() {
-    // Without a server the session is lost; and a worker that is told twice does not wait for its commands.
+    // Without a server the session is lost; and a worker that is told twice does not wait for its
+    // commands.
     for is_lost in [true, false] {
         let mut server = queue(&["1"]);
         let alive = server.directory.file("alive");

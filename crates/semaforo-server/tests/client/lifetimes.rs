@@ -36,7 +36,7 @@ fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
     assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
     assert!(!guard.is_lost());
 
-    // Now nobody answers any more.
+    // Now the server does not answer any more.
     let silent = Instant::now();
     assert!(matches!(waiting.wait(), Err(Error::SessionLost)));
     assert!(guard.is_lost());
@@ -45,7 +45,7 @@ fn a_session_is_kept_alive_and_lost_when_nobody_answers() {
     assert!(!client.session_lost().is_cancelled(), "the next one is not lost");
     drop(server);
 
-    // The next request has a new session, and the old hold is not given back to anybody.
+    // The next request has a new session, and the old hold is not given back.
     drop(guard);
     let acquiring = thread::spawn(move || client.lock("x").acquire().wait());
     let mut server = loop {
@@ -123,7 +123,7 @@ fn what_is_refused_keeps_no_session_alive() {
     while !guard.lost().is_cancelled() {
         assert!(granted.elapsed() < LONG, "it counts what was refused");
         let Some(asked) = server.next() else {
-            // Nobody answered the keep-alive. The next connection is as bad.
+            // The keep-alive was not answered. The next connection is as bad.
             server = script.accept();
             continue;
         };

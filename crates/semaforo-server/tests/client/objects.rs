@@ -188,7 +188,7 @@ fn open_semaphores() {
     assert_eq!(available(), 1);
     assert!(matches!(items.add(3).wait(), Err(Error::Conflict(_))));
 
-    // What nobody claims, and what is not held, is added again.
+    // What is not claimed, and what is not held, is added again.
     items.take(1).wait().unwrap();
     give_up_what_is_granted(&client, items.take(1));
     give_up_what_is_granted(&client, client.request("ACQUIRE", "/semaphores/items").send());
@@ -252,7 +252,7 @@ fn reader_writer_locks() {
     drop(reading);
     block_on(lock.write()).unwrap().release().wait().unwrap();
 
-    // An upgrade that nobody waits for leaves nothing behind.
+    // An upgrade whose call was dropped leaves nothing behind.
     let mut upgrading = lock.read().wait().unwrap().upgrade();
     let _ = poll_once(&mut upgrading);
     drop(upgrading);
@@ -367,7 +367,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Each of these is refused, with these words, and nobody else notices.
+/// Each of these is refused, with these words, and no other request notices.
 fn refused_beside_others(client: &Client, payloads: &[(&str, u16, &str)]) {
     let jobs = client.queue("jobs");
     jobs.create(0).wait().unwrap();
@@ -398,7 +398,7 @@ fn refused_beside_others(client: &Client, payloads: &[(&str, u16, &str)]) {
         drop(over);
         other.join().unwrap();
     });
-    // Those who wait have not been told anything.
+    // The waiting requests have not been told anything.
     assert!(poll_once(&mut waiting).is_pending() && poll_once(&mut passing).is_pending());
     held.release().wait().unwrap();
     block_on(waiting.timeout(LONG)).unwrap().release().wait().unwrap();
@@ -485,7 +485,7 @@ fn transfers() {
     transferring.join().unwrap().unwrap();
 }
 
-/// A message that was handed over to a request that nobody looks at any more is not lost.
+/// A message that was handed over to a call that was dropped is not lost.
 #[test]
 fn a_taker_that_goes_away_loses_nothing() {
     let server = Running::start();
@@ -527,7 +527,7 @@ fn a_session_says_who_it_is_and_how_long_it_lives() {
     let answered = Instant::now();
     assert!((asked + LONG - MILLISECOND..=answered + LONG).contains(&session.ends()));
 
-    // What is asked in its name by somebody else is done for it.
+    // What is asked in its name by another client is done for it.
     let guard = client.lock("x").acquire().wait().unwrap();
     let other = server.client();
     let release = other.request("RELEASE", "/locks/x").header("session", session.id());

@@ -78,7 +78,7 @@ fn a_request_that_is_dropped_is_cancelled() {
     assert_eq!((&*release.path, release.header("fence")), ("/locks/x", Some("9")));
 }
 
-/// Also in somebody else's session, which would hold it for ever, or for the connection.
+/// Also in another client's session, which would hold it for ever, or for the connection.
 #[test]
 fn what_a_raw_request_was_granted_too_late_is_given_back() {
     for session in [Some("theirs"), None] {
@@ -119,10 +119,7 @@ fn a_grant_that_nobody_claims_is_given_back() {
     server.answer(&asked, 200, &headers, Some("{\"n\":1}"));
     // The answer to something later has arrived, so this one has, too.
     let pinging = client.ping();
-    let pinged = thread::spawn(move || pinging.wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinged.join().unwrap().unwrap();
+    server.serve("PING", move || pinging.wait());
     drop(taking);
     let returning = server.expect("RETURN");
     assert_eq!(returning.header("message"), Some("5"));
@@ -134,10 +131,7 @@ fn a_request_that_was_never_polled_was_never_asked() {
     let (client, mut server) = connected(&script);
     drop(client.lock("x").acquire());
     let pinging = client.ping();
-    let pinged = thread::spawn(move || pinging.wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinged.join().unwrap().unwrap();
+    server.serve("PING", move || pinging.wait());
 }
 
 #[test]
@@ -280,10 +274,7 @@ fn a_waker_that_panics_harms_nobody_else() {
     let asked = server.expect("PING");
     server.answer(&asked, 200, &[], None);
     until("the answer is there", || poll_once(&mut pinging).is_ready());
-    let pinging = thread::spawn(move || client.ping().wait());
-    let asked = server.expect("PING");
-    server.answer(&asked, 200, &[], None);
-    pinging.join().unwrap().unwrap();
+    server.serve("PING", move || client.ping().wait());
 }
 
 #[test]
@@ -298,7 +289,7 @@ fn a_raw_request_is_not_asked_again() {
     assert!(matches!(asking.join().unwrap(), Err(Error::Disconnected)));
 }
 
-/// The server says so also to those who wait when it closes a connection.
+/// The server says so also to requests that wait when it closes a connection.
 #[test]
 fn what_has_no_time_limit_does_not_time_out() {
     let script = Script::new();
@@ -451,7 +442,7 @@ fn a_long_wait_does_not_use_up_the_numbers() {
     let asked = server.expect("RELEASE");
     assert_eq!(asked.header("session"), Some("s1"));
     server.answer(&asked, 200, &[], None);
-    // Nobody needs the first one any more.
+    // The first one is not needed any more.
     assert_eq!(server.expect("CLOSE").header("session"), Some("s1"));
 }
 

@@ -42,17 +42,11 @@ fn what_is_too_large_or_too_deep_for_this_server_is_not_sent() {
     };
     let most = 200 - frame(&text(0)).len();
     let asking = client.request("NEWS", "/x").payload(text(most));
-    let asking = thread::spawn(move || asking.wait());
-    let asked = server.expect("NEWS");
+    let asked = server.serve("NEWS", move || asking.wait());
     assert_eq!((asked.number("id"), asked.payload.as_deref()), (3, Some(&*text(most))));
-    server.answer(&asked, 200, &[], None);
-    asking.join().unwrap().unwrap();
     is_too_large(client.request("NEWS", "/x").payload(text(most + 1)).wait());
     let asking = client.request("NEWS", "/x").payload("[[]]");
-    let asking = thread::spawn(move || asking.wait());
-    let asked = server.expect("NEWS");
-    server.answer(&asked, 200, &[], None);
-    asking.join().unwrap().unwrap();
+    server.serve("NEWS", move || asking.wait());
 }
 
 #[test]
@@ -61,10 +55,7 @@ fn a_server_that_names_no_limits_has_the_usual_ones() {
     let (client, mut server) = connected(&script);
     is_too_large(client.request("NEWS", "/x").payload(text(Limits::SIZE)).wait());
     let asking = client.request("NEWS", "/x").payload(text(Limits::SIZE / 2));
-    let asking = thread::spawn(move || asking.wait());
-    let asked = server.expect("NEWS");
-    server.answer(&asked, 200, &[], None);
-    asking.join().unwrap().unwrap();
+    server.serve("NEWS", move || asking.wait());
 }
 
 /// What was asked of one server may be too large for the next.

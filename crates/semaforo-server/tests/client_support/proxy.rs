@@ -62,7 +62,7 @@ impl Proxy {
         self.state.is_deaf.store(is_deaf, Ordering::SeqCst);
     }
 
-    /// From now on nobody is let in.
+    /// From now on no connection is let in.
     pub fn set_shut(&self, is_shut: bool) {
         self.state.is_shut.store(is_shut, Ordering::SeqCst);
     }
@@ -84,7 +84,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::SeqCst);
         self.cut();
-        // The listener looks whether it is needed when somebody comes.
+        // The listener looks whether it is needed when a connection comes.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
 
+use semaforo_client::Error;
 use semaforo_protocol::wire::{Limits, Request, Scan, Scanner, Value, write_answer};
 
 use super::LONG;
@@ -122,6 +124,19 @@ impl Conversation {
             assert!(is_alive, "instead of {method}: {asked:?}");
             self.answer(&asked, 200, &[], None);
         }
+    }
+
+    /// Answers 200 to a request that this asks and waits for, and says what it was.
+    pub fn serve<T: Send + 'static>(
+        &mut self,
+        method: &str,
+        ask: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Asked {
+        let asking = thread::spawn(ask);
+        let asked = self.expect(method);
+        self.answer(&asked, 200, &[], None);
+        asking.join().unwrap().unwrap();
+        asked
     }
 
     pub fn open(&mut self, id: &str, ttl: u64) -> Asked {

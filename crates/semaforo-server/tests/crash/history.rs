@@ -16,7 +16,7 @@ struct Entries {
     taken: HashMap<(u64, u64), u32>,
     /// The last number of each producer that was taken in order.
     last: HashMap<u64, u64>,
-    /// How many takes nobody knows the outcome of.
+    /// How many takes have an unknown outcome.
     maybe_taken: usize,
 }
 
@@ -85,7 +85,7 @@ fn parse(payload: &str) -> (u64, u64) {
     (producer.parse().unwrap(), number.parse().unwrap())
 }
 
-/// Whether somebody is inside.
+/// Whether a client holds the lock.
 #[derive(Clone, Default)]
 pub(crate) struct Exclusion(Arc<AtomicBool>);
 
@@ -104,7 +104,7 @@ impl Exclusion {
 pub(crate) struct Fences(Arc<Mutex<(u64, HashSet<u64>)>>);
 
 impl Fences {
-    /// Of a lock, by whoever holds it now: higher than all before it.
+    /// Of a lock, by its present holder: higher than all before it.
     pub(crate) fn exclusive(&self, fence: u64) {
         let mut fences = self.0.lock().unwrap();
         assert!(fence > fences.0, "fence {fence} after {}", fences.0);

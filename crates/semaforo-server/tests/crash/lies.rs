@@ -107,8 +107,8 @@ fn the_client_gets_it_right_whatever_it_is_told() {
         until("each lie was told", || counts.iter().all(|count| count.load(Ordering::Relaxed) > 0));
         stop.store(true, Ordering::SeqCst);
     });
-    // Without lies, and until nothing is there or out: a farewell may have been lied about, too, and
-    // then a session has its messages until its time to live is over.
+    // Without lies, and until nothing is there or out: a farewell may have been lied about, too,
+    // and then a session has its messages until its time to live is over.
     let direct = Client::connect(server.address().to_string()).wait().unwrap();
     let queue = direct.queue("jobs");
     until("the queue is empty", || {
@@ -117,7 +117,8 @@ fn the_client_gets_it_right_whatever_it_is_told() {
             delivery.ack().wait().unwrap();
             ledger.taken(&payload);
         }
-        // In the order in which a message goes: one that comes back in between is seen where it was, or is.
+        // In the order in which a message goes: one that comes back in between is seen where it
+        // was, or is.
         ["out", "delayed", "ready"].iter().all(|it| shown(&direct, "/queues/jobs", it) == 0)
     });
     ledger.each_was_taken_once();

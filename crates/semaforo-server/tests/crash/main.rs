@@ -99,8 +99,8 @@ fn numbered_requests_are_done_exactly_once_through_crashes() {
     let ledger = Ledger::default();
     Session::open(tcp).call("CREATE", "/queues/work", "", "");
     let mut clients = producers(&server, "/queues/work", &ledger);
-    // One takes for good, and sees every producer's messages in their order; its answers are kept until it says
-    // that it knows them.
+    // One takes for good, and sees every producer's messages in their order; its answers are kept
+    // until it says that it knows them.
     let taken = ledger.clone();
     clients.push(Box::new(move |stop| {
         let mut session = Session::open(http);

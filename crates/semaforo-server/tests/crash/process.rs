@@ -100,7 +100,7 @@ impl Drop for Process {
     }
 }
 
-/// Numbers that nobody can predict, also between two runs: each run tries other moments.
+/// Numbers that differ between two runs: each run tries other moments.
 pub(crate) struct Randomness(u64);
 
 impl Randomness {

@@ -1,4 +1,5 @@
-//! A client that asks for everything there is, many requests at a time, and knows from the answers what has to be there.
+//! A client that asks for everything there is, many requests at a time, and knows from the answers
+//! what has to be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +64,8 @@ pub(crate) struct Worker {
     acked: u64,
     /// Messages that are in the queue: their numbers within their payloads.
     queued: BTreeSet<u64>,
-    /// Messages that are out to the session, by their numbers in the queue: those in their payloads, and the deliveries.
+    /// Messages that are out to the session, by their numbers in the queue: those in their
+    /// payloads, and the deliveries.
     out: BTreeMap<u64, (u64, u64)>,
     /// What the session holds, and the fences.
     held: BTreeMap<String, u64>,

@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use semaforo_server::journal::{
-    Background, Durability, FileJournal, Options as JournalOptions, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Background, Durability, FileJournal, Options as JournalOptions};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 
@@ -68,7 +67,7 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     assert!(refused < 30 && call(&kept(refused)).contains(r#""Status":507"#), "{refused}");
     assert!(call(&kept(1)).contains("Payload") || refused == 1);
     assert!(call(r#"{"Method":"SHOW","Path":"q"}"#).contains(r#""Status":200"#));
-    // Somebody makes space.
+    // Space is made.
     disk.set_capacity(None);
     while !call(&put).contains(r#""Status":200"#) {
         thread::yield_now();
@@ -87,7 +86,8 @@ fn a_full_disk_refuses_and_recovers_and_nothing_answered_is_lost() {
     assert_eq!(pieces, accepted, "as many messages as were put and not taken");
 }
 
-/// Those who wait for space in a queue wait on when there is none for the journal, and are let in when there is.
+/// Requests that wait for space in a queue wait on when there is none for the journal, and are let
+/// in when there is.
 #[test]
 fn on_a_full_disk_nobody_is_let_in_who_waits() {
     let disk = SimulatedDisk::new();

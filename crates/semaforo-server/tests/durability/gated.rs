@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 
-use semaforo_server::journal::{Disk, LockError, SimulatedDisk, SimulatedFile, SimulatedLock};
+use semaforo_server::journal::simulated_disk::{SimulatedDisk, SimulatedFile, SimulatedLock};
+use semaforo_server::journal::{Disk, LockError};
 
 /// A simulated disk. All segments but the first wait at a gate before they are made.
 #[derive(Clone, Debug)]

@@ -140,7 +140,7 @@ struct Mistaken {
 
 impl Journal for Mistaken {
     fn submit(&mut self, events: &[u8], time: u64, urgent: bool) -> std::io::Result<Position> {
-        assert!(self.has_room(events.len()));
+        assert!(self.fits(events.len()));
         self.journal.submit(events, time, urgent)
     }
 
@@ -152,7 +152,7 @@ impl Journal for Mistaken {
         self.journal.durable()
     }
 
-    fn has_room(&mut self, _: usize) -> bool {
+    fn fits(&mut self, _: usize) -> bool {
         self.has_place.load(Ordering::SeqCst)
     }
 
@@ -160,7 +160,7 @@ impl Journal for Mistaken {
         wanted
     }
 
-    fn make_room(&mut self, bytes: usize) {
+    fn prepare_for(&mut self, bytes: usize) {
         self.wanted.store(bytes, Ordering::SeqCst);
     }
 

@@ -1,8 +1,9 @@
-//! A small file system that is full now and then, and the real server with several clients that ask for everything: it
-//! refuses what it has no space for, never ends, loses nothing, and goes on when there is space.
+//! A small file system that is full now and then, and the real server with several clients that ask
+//! for everything: it refuses what it has no space for, never ends, loses nothing, and goes on when
+//! there is space.
 //!
-//! `SEMAFORO_FULL_REQUESTS` says how many requests. The file system is a `tmpfs` that only a process of its own sees; where
-//! that is not allowed, the test says so and does nothing.
+//! `SEMAFORO_FULL_REQUESTS` says how many requests. The file system is a `tmpfs` that only a
+//! process of its own sees; where that is not allowed, the test says so and does nothing.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -115,7 +116,8 @@ fn shows_full(server: &Process, full: bool) -> bool {
     get(server.http, "/metrics").contains(&format!("\nsemaforo_journal_full {}\n", u8::from(full)))
 }
 
-/// Lets all workers ask until each has enough. Whether they had it before the time was over: what waits may need space.
+/// Lets all workers ask until each has enough. Whether they had it before the time was over: what
+/// waits may need space.
 fn ask(
     server: &Process,
     workers: &mut [Worker],

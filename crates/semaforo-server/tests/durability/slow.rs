@@ -39,7 +39,7 @@ impl Journal for Slow {
         Ok(self.durable.load(Ordering::SeqCst))
     }
 
-    fn has_room(&mut self, _: usize) -> bool {
+    fn fits(&mut self, _: usize) -> bool {
         true
     }
 
@@ -166,8 +166,8 @@ impl Journal for Lazy {
         self.journal.durable()
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
-        self.journal.has_room(bytes)
+    fn fits(&mut self, bytes: usize) -> bool {
+        self.journal.fits(bytes)
     }
 
     fn turn(&mut self, _: Instant) -> std::io::Result<()> {

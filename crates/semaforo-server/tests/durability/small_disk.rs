@@ -1,11 +1,12 @@
-//! A small disk, and many requests of every method: the server refuses what it has no space for, never ends, and
-//! loses nothing.
+//! A small disk, and many requests of every method: the server refuses what it has no space for,
+//! never ends, and loses nothing.
 //!
 //! `SEMAFORO_FULL_REQUESTS` says how many.
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{Background, FileJournal, Options as JournalOptions, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Background, FileJournal, Options as JournalOptions};
 use semaforo_server::kernel::State;
 use semaforo_server::server::{Options, Server};
 

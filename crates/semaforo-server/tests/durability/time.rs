@@ -54,13 +54,15 @@ fn limits_and_sessions_last_as_long_as_they_should() {
 
 const LARGE: usize = 200_000;
 
-/// A turn of the loop may take long. What arrives while it lasts, and is still read in it, was sent after it began.
+/// A turn of the loop may take long. What arrives while it lasts, and is still read in it, was sent
+/// after it began.
 #[test]
 fn a_session_lives_on_from_when_its_keep_alive_was_sent() {
     const TTL: Duration = Duration::from_millis(400);
     let (stopped, has_stopped) = channel();
     let (goes_on, go_on) = channel();
-    // What comes behind a large message, in the same turn, stops the loop until it is told to go on.
+    // What comes behind a large message, in the same turn, stops the loop until it is told to go
+    // on.
     let (mut least, mut was_large) = (usize::MAX, false);
     let asked_for = Box::new(move |bytes| {
         least = least.min(bytes);

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use semaforo_server::journal::{
-    Background, Durability, FileJournal, Journal, Luck, Options, Position, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, Durability, FileJournal, Journal, Options, Position};
 use semaforo_server::kernel::{
     Charge, Command, ConnectionKey, HoldMode, Kernel, Kind, Limits, Operation, Origin, Output,
     Retry, SessionId, Settings, State, Verb,
@@ -60,8 +59,8 @@ fn command(turn: u64, payload: &[u8]) -> Command<'_> {
     }
 }
 
-/// Lives until the power fails, or for all turns. What was confirmed, and the events of each batch: the last one
-/// may be there or not.
+/// Lives until the power fails, or for all turns. What was confirmed, and the events of each batch:
+/// the last one may be there or not.
 fn live(disk: &SimulatedDisk) -> (Position, Vec<Vec<u8>>) {
     let mut batches = Vec::new();
     let Ok(recovered) = FileJournal::open_on::<State>(disk.clone(), SMALL) else {

@@ -34,8 +34,8 @@ impl Journal for Watched {
         self.journal.durable()
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
-        self.journal.has_room(bytes)
+    fn fits(&mut self, bytes: usize) -> bool {
+        self.journal.fits(bytes)
     }
 
     fn space(&mut self, wanted: usize) -> usize {

@@ -40,7 +40,7 @@ fn a_client_that_goes_away_does_not_wait_any_more() {
         drop(client);
         server.wait(|state| state.cancelled.contains(&ticket).then_some(()));
         if reset {
-            // What was meant for it has reached nobody, and the backend learns it.
+            // What was meant for it has not arrived, and the backend learns it.
             server.answer(ticket, 200, "\"a message\"", true);
             let settled = server.wait(|state| state.settled.first().copied());
             assert_eq!(settled, (ticket, false));
@@ -163,7 +163,7 @@ fn a_full_server_still_answers_who_looks_after_it() {
     assert!(response.body.contains("all 3 connections"), "{}", response.body);
     assert_eq!(server.request("POST /v1", "{\"Method\":\"PING\"}").status, 503);
 
-    // Whoever takes all the reserved places and says nothing has them for a moment only.
+    // A client that takes all the reserved places and says nothing has them for a moment only.
     let silent: Vec<TcpStream> =
         (0..RESERVED + 5).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert_eq!(server.request("GET /healthz", "").status, 200);

@@ -213,7 +213,8 @@ fn a_full_server_still_says_how_it_is() {
     server.connect().done(r#"{"Method":"PING"}"#);
 }
 
-/// Also those whose requests arrive when the main loop has nobody left to serve, and has ended.
+/// Also those whose requests arrive when the main loop has no connection left to serve, and has
+/// ended.
 #[test]
 fn a_server_that_stops_answers_whoever_asks_meanwhile() {
     const TOKEN: &str = "Authorization: Bearer 0123456789abcdef\r\n";

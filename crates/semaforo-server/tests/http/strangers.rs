@@ -163,7 +163,7 @@ fn figures_are_for_those_who_may_observe() {
     let shown = metrics(&bearer(OBSERVER));
     assert_eq!(shown.status, 200);
     assert!(shown.body.contains("semaforo_uptime_seconds"), "{}", shown.body);
-    // It may do nothing else, and health is for everybody.
+    // It may do nothing else, and health needs no token.
     assert_eq!(post_with(address, "/v1/PING", &bearer(OBSERVER), "").status, 403);
     let mut browser = Browser::connect(address);
     for path in ["/healthz", "/readyz"] {

@@ -35,7 +35,8 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Echoes everything but methods `WAIT`, which wait for the test, and `CONFIRM`, whose fate is asked for.
+/// Echoes everything but methods `WAIT`, which wait for the test, and `CONFIRM`, whose fate is
+/// asked for.
 struct Fake {
     shared: Arc<Shared>,
     waker: Waker,

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{
-    Background, Durability, Journal, Luck, Notice, Options, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, Durability, Journal, Notice, Options};
 
 use crate::{
     ledger::{Ledger, event},
@@ -78,7 +77,8 @@ fn at_every_operation() {
     }
 }
 
-/// A life on a disk that has space for two segments and little more: snapshots are made of the segment in use, too.
+/// A life on a disk that has space for two segments and little more: snapshots are made of the
+/// segment in use, too.
 fn live_cramped(disk: &SimulatedDisk) -> u64 {
     disk.set_capacity(Some(18 << 10));
     let Ok(Simulated { mut journal, state, .. }) = try_open(disk, NO_SNAPSHOTS) else {
@@ -94,7 +94,7 @@ fn live_cramped(disk: &SimulatedDisk) -> u64 {
             }
         }
         let event = event(confirmed + 1, 700);
-        if !journal.has_room(event.len()) || journal.submit(&event, confirmed + 1, false).is_err() {
+        if !journal.fits(event.len()) || journal.submit(&event, confirmed + 1, false).is_err() {
             return confirmed;
         }
         confirmed += 1;
@@ -137,8 +137,8 @@ fn and_again_at_every_operation_of_the_recovery() {
     }
 }
 
-/// The process is killed, a new one is started at once, and while it starts the power fails: what the first one
-/// had done and not synced is still not durable.
+/// The process is killed, a new one is started at once, and while it starts the power fails: what
+/// the first one had done and not synced is still not durable.
 #[test]
 fn killed_and_then_while_starting_again() {
     for n in 0..operations(SMALL) {
@@ -164,7 +164,8 @@ fn killed_and_then_while_starting_again() {
 #[test]
 fn with_threads_that_get_in_each_others_way() {
     let options = Options { background: Background::Threads, ..SMALL };
-    // How the threads interleave is different every time; how many operations there are is not quite.
+    // How the threads interleave is different every time; how many operations there are is not
+    // quite.
     let all = operations(SMALL);
     for n in 0..all {
         let disk = SimulatedDisk::new();

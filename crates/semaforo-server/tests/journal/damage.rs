@@ -1,8 +1,10 @@
-//! Flipped bits, files that are gone, files from elsewhere: refused if anything that was promised is missing.
+//! Flipped bits, files that are gone, files from elsewhere: refused if anything that was promised
+//! is missing.
 
 use std::time::{Duration, Instant};
 
-use semaforo_server::journal::{Durability, Journal, Luck, OpenError, Options, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Durability, Journal, OpenError, Options};
 
 use crate::{
     ledger::event,
@@ -187,7 +189,7 @@ fn an_event_that_makes_no_sense_is_not_skipped() {
 fn a_message_that_looks_like_a_batch_does_not_pass_for_one() {
     let disk = disk_with(3, NO_SNAPSHOTS);
     let mut journal = open(&disk, NO_SNAPSHOTS).journal;
-    // The batches of another journal, which is as much as somebody outside can know.
+    // The batches of another journal, which is as much as an attacker outside can know.
     let imitation = disk_with(6, NO_SNAPSHOTS).contents(&segment(1)).unwrap();
     let mut bytes = 4_u64.to_le_bytes().to_vec();
     bytes.extend(3000_u32.to_le_bytes());

@@ -1,6 +1,7 @@
 //! The directory: locked, shared with strangers, made if it is not there.
 
-use semaforo_server::journal::{Disk, OpenError, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Disk, OpenError};
 
 use crate::simulation::{SMALL, disk_with, open, refused};
 

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use semaforo_server::journal::{Durability, Journal, Luck, OpenError, Options, SimulatedDisk};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Durability, Journal, OpenError, Options};
 
 use crate::{
     ledger::event,
@@ -164,7 +165,8 @@ fn crashes_at_every_operation_lose_only_what_was_not_synced() {
     }
 }
 
-/// A later mark says that a batch was durable: then its loss is no torn tail, although it was written without a sync.
+/// A later mark says that a batch was durable: then its loss is no torn tail, although it was
+/// written without a sync.
 #[test]
 fn a_mark_proves_that_earlier_batches_were_durable() {
     let (disk, mut journal) = new(NEVER);
@@ -176,7 +178,8 @@ fn a_mark_proves_that_earlier_batches_were_durable() {
     let name = "segment-00000000000000000001";
     let whole = disk.contents(name).unwrap();
     let start_of = |number: u64| {
-        // Each event begins with its number, behind a header of 48 bytes with the position at its byte 16.
+        // Each event begins with its number, behind a header of 48 bytes with the position at its
+        // byte 16.
         let position = number.to_le_bytes();
         (4096..)
             .step_by(8)
@@ -218,8 +221,8 @@ fn a_failed_write_or_sync_is_final() {
     }
 }
 
-/// After a failed sync the pages may be called clean although they are not on the disk. A restarted server reads
-/// them, answers with what they say, and only then the power fails.
+/// After a failed sync the pages may be called clean although they are not on the disk. A restarted
+/// server reads them, answers with what they say, and only then the power fails.
 #[test]
 fn what_only_the_cache_knows_is_written_again() {
     let (disk, mut journal) = new(SMALL);

@@ -45,7 +45,7 @@ fn what_was_submitted_is_there_after_a_restart() {
     assert_eq!((state, time, report.position), (Ledger::default(), 0, 0));
     assert_eq!(report.to_string(), "the journal is new");
     for number in 1..=100 {
-        assert!(journal.has_room(120));
+        assert!(journal.fits(120));
         assert_eq!(journal.submit(&event(number, 100), 1000 + number, false).unwrap(), number);
         assert_eq!(journal.durable().unwrap(), number);
         assert_eq!(journal.synced(), number);
@@ -64,7 +64,7 @@ fn a_life_with_many_segments_and_snapshots() {
     let directory = Directory::new();
     let mut journal = directory.open().journal;
     for number in 1..=1000 {
-        while !journal.has_room(1000) {
+        while !journal.fits(1000) {
             assert!(journal.is_preparing());
             journal.turn(std::time::Instant::now()).unwrap();
         }

@@ -1,14 +1,15 @@
 //! Journals that earlier versions wrote, kept as files: every version must read them.
 //!
-//! `SEMAFORO_GOLDEN=1 cargo test -p semaforo-server --test journal golden` makes the directory of the present version
-//! if it is not there; what is there is never changed.
+//! `SEMAFORO_GOLDEN=1 cargo test -p semaforo-server --test journal golden` makes the directory of
+//! the present version if it is not there; what is there is never changed.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use semaforo_server::journal::{Disk, Journal, SimulatedDisk, VERSION};
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
+use semaforo_server::journal::{Disk, Journal, VERSION};
 
 use crate::simulation::{SMALL, Simulated, open, submit, submit_up_to};
 

@@ -1,7 +1,8 @@
 //! Journals on a simulated disk, with small segments so that much happens with few batches.
 
+use semaforo_server::journal::simulated_disk::SimulatedDisk;
 use semaforo_server::journal::{
-    Background, Durability, FileJournal, Journal, OpenError, Options, Recovered, SimulatedDisk,
+    Background, Durability, FileJournal, Journal, OpenError, Options, Recovered,
 };
 
 use crate::ledger::{Ledger, event};
@@ -37,7 +38,8 @@ pub(crate) fn refused(disk: &SimulatedDisk) -> OpenError {
     }
 }
 
-/// How many bytes come with a number: all kinds of small batches, and some that fill most of a segment.
+/// How many bytes come with a number: all kinds of small batches, and some that fill most of a
+/// segment.
 pub(crate) fn length(number: u64) -> usize {
     match number % 10 {
         3 => 0,
@@ -61,7 +63,8 @@ pub(crate) fn submit(journal: &mut SimulatedJournal, number: u64) -> std::io::Re
     journal.submit(&event(number, length(number)), number, false)
 }
 
-/// Submits the numbers up to `last`, with a turn after each, until something fails. The last one that was confirmed.
+/// Submits the numbers up to `last`, with a turn after each, until something fails. The last one
+/// that was confirmed.
 pub(crate) fn submit_up_to(journal: &mut SimulatedJournal, first: u64, last: u64) -> u64 {
     let now = std::time::Instant::now();
     for number in first..=last {

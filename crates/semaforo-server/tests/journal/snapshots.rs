@@ -2,9 +2,9 @@
 
 use std::{io, time::Instant};
 
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
 use semaforo_server::journal::{
-    Background, BadEvent, FileJournal, Fold, Journal, Luck, Notice, OpenError, Options, Recovered,
-    SimulatedDisk,
+    Background, BadEvent, FileJournal, Fold, Journal, Notice, OpenError, Options, Recovered,
 };
 
 use crate::{

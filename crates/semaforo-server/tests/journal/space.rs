@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use semaforo_server::journal::{
-    Background, FileJournal, Journal, Luck, MAXIMUM_BATCH, Notice, Options, SimulatedDisk,
-};
+use semaforo_server::journal::simulated_disk::{Luck, SimulatedDisk};
+use semaforo_server::journal::{Background, FileJournal, Journal, MAXIMUM_BATCH, Notice, Options};
 
 use crate::{
     ledger::{Hoard, event, kept},
@@ -27,7 +26,7 @@ fn fill(journal: &mut FileJournal<SimulatedDisk>) -> usize {
     let event = kept(1, 500);
     for count in 0..1000 {
         settle(journal).unwrap();
-        if !journal.has_room(event.len()) {
+        if !journal.fits(event.len()) {
             return count;
         }
         journal.submit(&event, 1, false).unwrap();
@@ -49,21 +48,21 @@ fn no_room_is_said_before_it_is_too_late_and_room_comes_back() {
         let (_, mut journal) = hoarding(&disk, background);
         let written = fill(&mut journal);
         assert_eq!(written, 3 * 7, "seven in each of three segments");
-        assert!(!journal.has_room(5000) && journal.has_room(10), "something small still fits");
+        assert!(!journal.fits(5000) && journal.fits(10), "something small still fits");
 
         // It is tried again from time to time, and reported once.
         let now = Instant::now();
         let mut seen = Vec::new();
         for second in 0..5 {
             journal.turn(now + Duration::from_secs(2 * second)).unwrap();
-            assert!(!journal.has_room(500));
+            assert!(!journal.fits(500));
             seen.extend(notices(&mut journal));
         }
         let missing = |notice: &&Notice| matches!(notice, Notice::SpaceMissing { .. });
         assert_eq!(seen.iter().filter(missing).count(), 1, "{seen:?}");
         disk.set_capacity(None);
         let mut later = now + Duration::from_secs(60);
-        while !journal.has_room(500) {
+        while !journal.fits(500) {
             journal.turn(later).unwrap();
             later += Duration::from_secs(2);
         }
@@ -94,7 +93,8 @@ fn submitting_without_room_fails_and_harms_nothing() {
 #[test]
 fn a_full_disk_is_reason_enough_for_a_snapshot() {
     let disk = SimulatedDisk::new();
-    // Three segments, and never a snapshot for other reasons: forever enough, since this state is small.
+    // Three segments, and never a snapshot for other reasons: forever enough, since this state is
+    // small.
     disk.set_capacity(Some(25 << 10));
     let mut journal = open(&disk, NO_SNAPSHOTS).journal;
     let mut now = Instant::now();
@@ -103,7 +103,7 @@ fn a_full_disk_is_reason_enough_for_a_snapshot() {
             now += Duration::from_secs(2);
             journal.turn(now).unwrap();
         }
-        assert!(journal.has_room(512), "{number}");
+        assert!(journal.fits(512), "{number}");
         journal.submit(&event(number, 500), number, false).unwrap();
     }
     drop(journal);
@@ -117,7 +117,7 @@ fn little_space_is_reason_enough_for_a_snapshot() {
     disk.set_capacity(Some(44 << 10));
     let mut journal = open(&disk, NO_SNAPSHOTS).journal;
     for number in 1..=200 {
-        assert!(journal.has_room(512), "{number}");
+        assert!(journal.fits(512), "{number}");
         journal.submit(&event(number, 500), number, false).unwrap();
         journal.turn(Instant::now()).unwrap();
     }
@@ -146,9 +146,9 @@ fn a_batch_may_be_bigger_than_a_segment() {
     submit(&mut journal, 1).unwrap();
     for number in 2..=6 {
         let event = event(number, 10_000 * number as usize);
-        assert!(!journal.has_room(event.len()), "it is not there by itself");
-        journal.make_room(event.len());
-        assert!(journal.has_room(event.len()));
+        assert!(!journal.fits(event.len()), "it is not there by itself");
+        journal.prepare_for(event.len());
+        assert!(journal.fits(event.len()));
         journal.submit(&event, number, false).unwrap();
         journal.turn(Instant::now()).unwrap();
     }
@@ -164,7 +164,7 @@ fn crashes_around_a_batch_that_is_bigger_than_a_segment() {
         let Ok(Simulated { mut journal, .. }) = try_open(disk, SMALL) else { return 0 };
         for number in 1..=5 {
             let length = if number == 3 { 20_000 } else { 1500 };
-            journal.make_room(length + 100);
+            journal.prepare_for(length + 100);
             if journal.submit(&event(number, length), number, false).is_err() {
                 return number - 1;
             }
@@ -192,7 +192,7 @@ fn crashes_around_a_batch_that_is_bigger_than_a_segment() {
 fn there_is_a_maximum() {
     let disk = SimulatedDisk::new();
     let mut journal = open(&disk, SMALL).journal;
-    assert!(!journal.has_room(MAXIMUM_BATCH + 1));
+    assert!(!journal.fits(MAXIMUM_BATCH + 1));
     let error = journal.submit(&vec![0; MAXIMUM_BATCH + 1], 1, false).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     submit(&mut journal, 1).unwrap();
@@ -203,13 +203,13 @@ fn a_big_batch_for_which_there_is_no_space_is_refused_and_small_ones_go_on() {
     let disk = SimulatedDisk::new();
     disk.set_capacity(Some(40 << 10));
     let mut journal = open(&disk, SMALL).journal;
-    journal.make_room(50_000);
-    assert!(!journal.has_room(50_000));
+    journal.prepare_for(50_000);
+    assert!(!journal.fits(50_000));
     let mut now = Instant::now();
     for number in 1..=10 {
         now += Duration::from_secs(2);
         journal.turn(now).unwrap();
-        assert!(journal.has_room(1000), "{number}");
+        assert!(journal.fits(1000), "{number}");
         journal.submit(&event(number, 1000), number, false).unwrap();
     }
 }

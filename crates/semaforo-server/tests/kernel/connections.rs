@@ -1,5 +1,6 @@
-//! Connections with very many waiting requests that end, or do not read for a while: what follows from that is done in
-//! portions, and no request gets anything meanwhile that it would not have got.
+//! Connections with very many waiting requests that end, or do not read for a while: what follows
+//! from that is done in portions, and no request gets anything meanwhile that it would not have
+//! got.
 
 use semaforo_server::kernel::{
     HoldMode,
@@ -109,8 +110,8 @@ fn a_connection_that_half_closes_and_is_gone() {
     assert!(world.given_up.is_empty());
 }
 
-/// A message that was to be transferred by a connection that is gone may be taken until it is withdrawn: nobody
-/// was told that it was not.
+/// A message that was to be transferred by a connection that is gone may be taken until it is
+/// withdrawn: no client was told that it was not.
 #[test]
 fn transfers_of_a_connection_that_is_gone() {
     let mut world = slow_world();
@@ -234,12 +235,12 @@ fn requests_that_were_let_through_and_have_to_be_told_when_there_is_space() {
         let session = connection(1).of(1);
         let ask = |seq| world.ask(session.seq(seq), Latch, "l", Verb::Wait);
         let requests: Vec<_> = (1..=MANY).map(ask).collect();
-        world.room = 0;
+        world.budget = 0;
         world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
         if deleted {
             world.done(connection(9), Latch, "l", Verb::Delete);
         }
-        (world.room, world.space) = (usize::MAX, 0);
+        (world.budget, world.space) = (usize::MAX, 0);
         let journaled = world.journal.len();
         assert!(world.cancel(requests[9]));
         for _ in 0..MANY {
@@ -263,9 +264,9 @@ fn a_latch_that_is_deleted_when_there_is_little_space() {
     let session = connection(1).of(1);
     let ask = |seq| world.ask(session.seq(seq), Latch, "l", Verb::Wait);
     let requests: Vec<_> = (1..=MANY).map(ask).collect();
-    world.room = 0;
+    world.budget = 0;
     world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
-    (world.room, world.space) = (usize::MAX, 100);
+    (world.budget, world.space) = (usize::MAX, 100);
     let journaled = world.journal.len();
     world.done(connection(9), Latch, "l", Verb::Delete);
     assert!(world.journal.len() - journaled < world.space);

@@ -1,4 +1,5 @@
-//! Events: manual ones let everyone through while they are set, automatic ones one for each set.
+//! Events: manual ones let all requests through while they are set, automatic ones one for each
+//! set.
 
 use semaforo_server::kernel::{Details, Kind::Event, Verb};
 

@@ -1,4 +1,4 @@
-//! Latches: everyone passes once the count is zero.
+//! Latches: all requests pass once the count is zero.
 
 use semaforo_server::kernel::{Details, Header, Kind::Latch, Verb};
 

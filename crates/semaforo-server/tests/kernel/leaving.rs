@@ -1,5 +1,5 @@
-//! What has ended gives back what it had in portions: nobody is kept waiting by it, and in the end all is as if it
-//! had been at once.
+//! What has ended gives back what it had in portions: no request is kept waiting by it, and in the
+//! end all is as if it had been at once.
 
 use proptest::prelude::*;
 use semaforo_server::kernel::{
@@ -36,8 +36,8 @@ fn answered(world: &World, requests: &[Request]) -> usize {
     requests.iter().filter(|request| world.status(**request).is_some()).count()
 }
 
-/// CLOSE is answered when all is given back. Until then nothing can be done for the session, and each portion is for
-/// whoever waits.
+/// CLOSE is answered when all is given back. Until then nothing can be done for the session, and
+/// each portion is for the requests that wait.
 #[test]
 fn a_session_that_is_closed() {
     let mut world = slow_world();
@@ -243,23 +243,24 @@ fn a_queue_where_many_wait_is_deleted() {
     assert_eq!(world.kernel.census().bytes, 0);
 }
 
-/// What a latch has let through is let through, also if it is deleted before everybody was told.
+/// What a latch has let through is let through, also if it is deleted before all of them were told.
 #[test]
 fn a_latch_that_is_deleted_when_it_has_opened() {
     let mut world = slow_world();
     world.done(connection(9), Latch, "l", latch(1));
     let waits: Vec<_> =
         (0..MANY).map(|at| world.ask(connection(at), Latch, "l", Verb::Wait)).collect();
-    world.room = 0;
+    world.budget = 0;
     world.done(connection(9), Latch, "l", Verb::Down { by: 1 });
     assert_eq!(answered(&world, &waits), 0);
     world.done(connection(9), Latch, "l", Verb::Delete);
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     world.catch_up();
     assert!(world.statuses(&waits).iter().all(|status| *status == 200));
 }
 
-/// All have arrived: none of them can break the barrier any more, and the next round begins at once.
+/// All have arrived: none of them can break the barrier any more, and the next round begins at
+/// once.
 #[test]
 fn a_barrier_that_trips() {
     let mut world = slow_world();
@@ -327,7 +328,7 @@ fn messages_that_are_due() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Somebody asks for something.
+    /// A request for something.
     Ask {
         at: u64,
         object: usize,

@@ -110,7 +110,8 @@ fn bytes_of_messages_that_are_out_and_kept_with_an_answer() {
     assert_eq!(world.kernel.census().bytes, 6);
 }
 
-/// What is kept with numbers needs memory, whatever was asked for; what gives something back may go on for a while.
+/// What is kept with numbers needs memory, whatever was asked for; what gives something back may go
+/// on for a while.
 #[test]
 fn outcomes() {
     let limits = Limits { memory: 40_000, ..Limits::default() };

@@ -1,6 +1,7 @@
 //! What the kernel decides, seen from outside.
 
 mod barriers;
+mod budget;
 mod charges;
 mod connections;
 mod events;
@@ -15,7 +16,6 @@ mod properties;
 mod queues;
 mod resizing;
 mod retries;
-mod room;
 mod runner;
 mod rwlocks;
 mod semaphores;

@@ -184,7 +184,7 @@ fn messages_that_are_due_together() {
 #[test]
 fn objects_that_are_postponed() {
     let mut crowd = Crowd::new();
-    crowd.out.room = 0;
+    crowd.out.budget = 0;
     for at in 0..MANY {
         let name = &format!("l{at}");
         let lock = |verb| Operation::Object { kind: Lock, name, verb };
@@ -192,7 +192,7 @@ fn objects_that_are_postponed() {
         crowd.command(2, None, lock(acquire(1)));
         crowd.command(1, None, lock(RELEASE));
     }
-    crowd.out.room = usize::MAX;
+    crowd.out.budget = usize::MAX;
     for space in [0, usize::MAX] {
         crowd.out.space = space;
         for _ in 0..MANY / 10 {

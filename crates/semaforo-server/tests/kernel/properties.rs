@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::runner::{Asker, CONNECTIONS, Runner, SESSIONS, Step, Target};
+use crate::runner::{CONNECTIONS, Runner, SESSIONS, Sender, Step, Target};
 use crate::support::dump;
 
 fn connection() -> impl Strategy<Value = usize> {
@@ -13,10 +13,15 @@ fn timeout() -> impl Strategy<Value = Option<u64>> {
     prop_oneof![5 => Just(None), 2 => Just(Some(0)), 3 => (1..30_u64).prop_map(|tens| Some(tens * 10))]
 }
 
-fn asker() -> impl Strategy<Value = Asker> {
+fn sender() -> impl Strategy<Value = Sender> {
     let session = prop_oneof![Just(None), (0..SESSIONS).prop_map(Some)];
     (connection(), session, any::<bool>(), timeout()).prop_map(
-        |(connection, session, numbered, timeout)| Asker { connection, session, numbered, timeout },
+        |(connection, session, numbered, timeout)| Sender {
+            connection,
+            session,
+            numbered,
+            timeout,
+        },
     )
 }
 
@@ -26,8 +31,8 @@ fn step(focus: Target) -> impl Strategy<Value = Step> {
         6 => Just(focus),
         1 => prop::sample::select(&Target::ALL[..]),
     ];
-    let ask = (asker(), target, any::<u8>(), any::<u8>())
-        .prop_map(|(asker, target, method, pick)| Step::Ask { asker, target, method, pick });
+    let ask = (sender(), target, any::<u8>(), any::<u8>())
+        .prop_map(|(sender, target, method, pick)| Step::Ask { sender, target, method, pick });
     let again = (connection(), timeout(), 0..6_u8, prop::bool::weighted(0.1)).prop_map(
         |(connection, timeout, pick, other)| Step::Again { connection, timeout, pick, other },
     );
@@ -50,7 +55,7 @@ fn step(focus: Target) -> impl Strategy<Value = Step> {
         2 => any::<u8>().prop_map(|pick| Step::Undelivered { pick }),
         8 => (time, prop::bool::weighted(0.9)).prop_map(|(tens, told)| Step::Pass { tens, told }),
         1 => any::<bool>().prop_map(|snapshot| Step::Restart { snapshot }),
-        2 => prop::sample::select(&[0, 20, usize::MAX][..]).prop_map(|room| Step::Room { room }),
+        2 => prop::sample::select(&[0, 20, usize::MAX][..]).prop_map(|budget| Step::Budget { budget }),
     ]
 }
 
@@ -77,7 +82,8 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(400))]
 
-    /// The kernel does what the model does, the folded events give its state, and nothing is left when all have gone.
+    /// The kernel does what the model does, the folded events give its state, and nothing is left
+    /// when all have gone.
     #[test]
     fn as_the_model_says(steps in steps(), snapshot in 0..80_usize, stop in any::<bool>()) {
         let runner = run(&steps, snapshot);
@@ -88,7 +94,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(50))]
 
-    /// The same commands at the same times: the same events, and the same answers in the same order.
+    /// The same commands at the same times: the same events, and the same answers in the same
+    /// order.
     #[test]
     fn the_same_again(steps in steps()) {
         let (one, other) = (run(&steps, usize::MAX).world, run(&steps, usize::MAX).world);
@@ -104,100 +111,100 @@ proptest! {
 #[test]
 fn a_message_that_becomes_due_while_others_are_postponed() {
     let steps = [
-        Step::Room { room: 0 },
+        Step::Budget { budget: 0 },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 156,
             pick: 11,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 36,
             pick: 11,
         },
         Step::Ask {
-            asker: Asker { connection: 1, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 1, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 102,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 48,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 42,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 12,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 12,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 88,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 12,
             pick: 45,
         },
         Step::Ask {
-            asker: Asker { connection: 2, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 2, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 200,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 162,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 78,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: Some(10) },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: Some(10) },
             target: Target::Queue,
             method: 186,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 76,
             pick: 0,
         },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 10,
             pick: 0,
         },
         Step::Pass { tens: 5, told: false },
         Step::Ask {
-            asker: Asker { connection: 0, session: None, numbered: false, timeout: None },
+            sender: Sender { connection: 0, session: None, numbered: false, timeout: None },
             target: Target::Queue,
             method: 78,
             pick: 0,

@@ -1,4 +1,4 @@
-//! Queues: messages have their places, takers and those who put have their turns.
+//! Queues: messages have their places, requests that take and that put have their turns.
 
 use semaforo_server::kernel::{Details, Header, Kind::Queue, Verb};
 

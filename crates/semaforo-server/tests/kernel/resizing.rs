@@ -172,7 +172,7 @@ fn many_that_are_refused_at_once_are_refused_in_portions() {
     let (mut world, _) = world(5, 5);
     let asks: Vec<_> =
         (0..100).map(|at| world.ask(connection(at), Semaphore, NAME, acquire(5))).collect();
-    world.room = 640;
+    world.budget = 640;
     world.done(connection(9), Semaphore, NAME, resize(1));
     let refused = asks.iter().filter(|ask| world.status(**ask) == Some(400)).count();
     assert!((1..100).contains(&refused), "{refused}");

@@ -75,7 +75,7 @@ impl Target {
 
 /// Who asks: one of the connections, perhaps for one of the sessions, perhaps with a number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Sender {
     pub(crate) connection: usize,
     pub(crate) session: Option<usize>,
     pub(crate) numbered: bool,
@@ -86,7 +86,7 @@ pub(crate) struct Asker {
 pub(crate) enum Step {
     /// Something is asked for: which method, and with what, is drawn from two numbers.
     Ask {
-        asker: Asker,
+        sender: Sender,
         target: Target,
         method: u8,
         pick: u8,
@@ -135,10 +135,10 @@ pub(crate) enum Step {
     Restart {
         snapshot: bool,
     },
-    /// From now on steps have so much room, except for those that do several things one after the other, and what is
-    /// postponed follows with the next tick.
-    Room {
-        room: usize,
+    /// From now on steps have so large a budget, except for those that do several things one after
+    /// the other, and what is postponed follows with the next tick.
+    Budget {
+        budget: usize,
     },
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Runner {
     rounds: BTreeMap<u64, u64>,
     highest: u64,
     seen: usize,
-    room: usize,
+    budget: usize,
     snapshot: Option<(State, usize)>,
 }
 
@@ -196,7 +196,7 @@ impl Runner {
             fences: BTreeMap::new(),
             rounds: BTreeMap::new(),
             highest: 0,
-            room: usize::MAX,
+            budget: usize::MAX,
             snapshot: None,
         };
         for session in 0..SESSIONS {
@@ -217,12 +217,12 @@ impl Runner {
     }
 
     pub(crate) fn step(&mut self, step: &Step) {
-        self.world.room = match step {
+        self.world.budget = match step {
             Step::Disconnect { .. } | Step::Close { .. } | Step::Pass { .. } => usize::MAX,
-            _ => self.room,
+            _ => self.budget,
         };
         match *step {
-            Step::Ask { asker, target, method, pick } => self.ask(asker, target, method, pick),
+            Step::Ask { sender, target, method, pick } => self.ask(sender, target, method, pick),
             Step::Again { connection, timeout, pick, other } => {
                 self.again(connection, timeout, pick, other);
             }
@@ -305,10 +305,10 @@ impl Runner {
                     *key = self.names;
                 }
             }
-            Step::Room { room } => self.room = room,
+            Step::Budget { budget } => self.budget = budget,
         }
         if self.world.kernel.has_postponed() {
-            self.world.room = usize::MAX;
+            self.world.budget = usize::MAX;
             self.world.pass(0);
             self.model.tick();
         }
@@ -322,11 +322,11 @@ impl Runner {
         self.keys[at] = self.names;
     }
 
-    fn ask(&mut self, asker: Asker, target: Target, method: u8, pick: u8) {
-        let mut caller = self.caller(asker.connection, asker.session);
-        caller.timeout = asker.timeout;
+    fn ask(&mut self, sender: Sender, target: Target, method: u8, pick: u8) {
+        let mut caller = self.caller(sender.connection, sender.session);
+        caller.timeout = sender.timeout;
         let asked = self.verb(&caller, target, method, pick);
-        if let (true, Some(session)) = (asker.numbered, asker.session) {
+        if let (true, Some(session)) = (sender.numbered, sender.session) {
             self.numbers[session] += 1;
             let retry = Retry { seq: self.numbers[session], digest: digest(target, &asked) };
             caller.retry = Some(retry);
@@ -529,7 +529,7 @@ impl Runner {
         assert!(told.iter().all(|request| self.world.status(*request) == Some(503)));
     }
 
-    /// Everybody goes, and everything is deleted: nothing is left.
+    /// All connections and sessions go, and everything is deleted: nothing is left.
     pub(crate) fn leave(mut self) {
         self.compare_snapshot();
         for connection in 0..CONNECTIONS {

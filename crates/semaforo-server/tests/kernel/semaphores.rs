@@ -6,7 +6,8 @@ use crate::support::{Request, World, acquire, connection, release, release_some,
 
 const NAME: &str = "s";
 
-/// A semaphore of which so many permits are held by connection 9, one hold each. Gives their fences.
+/// A semaphore of which so many permits are held by connection 9, one hold each. Gives their
+/// fences.
 fn world(permits: u32, held: u32) -> (World, Vec<u64>) {
     let mut world = World::default();
     world.done(connection(9), Semaphore, NAME, semaphore(permits));
@@ -15,7 +16,7 @@ fn world(permits: u32, held: u32) -> (World, Vec<u64>) {
     (world, fences)
 }
 
-/// Those who wait for so many permits each, on connections 1, 2 and so on.
+/// The requests that wait for so many permits each, on connections 1, 2 and so on.
 fn line(world: &mut World, asks: &[u32]) -> Vec<Request> {
     let ask = |(at, permits)| world.ask(connection(at), Semaphore, NAME, acquire(permits));
     (1..).zip(asks.iter().copied()).map(ask).collect()

@@ -1,5 +1,5 @@
-//! A kernel with a clock that the test moves, and a journal that is folded along: after every step the fold of
-//! all events has to look like the kernel's own state.
+//! A kernel with a clock that the test moves, and a journal that is folded along: after every step
+//! the fold of all events has to look like the kernel's own state.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub(crate) struct World {
     /// Requests after which the connection has to be closed.
     pub(crate) closed: Vec<Request>,
     /// How much each step may add by letting others through.
-    pub(crate) room: usize,
+    pub(crate) budget: usize,
     pub(crate) most_handed: usize,
     /// How much of what has ended each step may give back.
     pub(crate) portion: usize,
@@ -80,7 +80,8 @@ pub(crate) struct World {
     pub(crate) is_starved: bool,
     /// How many bytes of events each step may add.
     pub(crate) space: usize,
-    /// The connections that had half closed, and were told in portions that they wait for nothing any more.
+    /// The connections that had half closed, and were told in portions that they wait for nothing
+    /// any more.
     pub(crate) given_up: Vec<u64>,
     /// How much the last step added: bytes of events, and of messages handed over.
     pub(crate) added: usize,
@@ -111,7 +112,7 @@ impl World {
             answers: BTreeMap::new(),
             order: Vec::new(),
             closed: Vec::new(),
-            room: usize::MAX,
+            budget: usize::MAX,
             most_handed: usize::MAX,
             portion: usize::MAX,
             catches_up: false,
@@ -130,8 +131,8 @@ impl World {
     pub(crate) fn restart(&mut self) {
         let journal = std::mem::take(&mut self.journal);
         let next = Self::from_state(fold(&journal), fold(&journal), Limits::default(), self.time);
-        let Self { tickets, room, portion, catches_up, .. } = *self;
-        *self = Self { journal, tickets, room, portion, catches_up, ..next };
+        let Self { tickets, budget, portion, catches_up, .. } = *self;
+        *self = Self { journal, tickets, budget, portion, catches_up, ..next };
     }
 
     /// As [`restart`](Self::restart), but from a snapshot.
@@ -239,7 +240,7 @@ impl World {
 
     fn output(&self) -> Output {
         Output {
-            room: self.room,
+            budget: self.budget,
             most_handed: self.most_handed,
             portion: self.portion,
             is_starved: self.is_starved,
@@ -261,7 +262,7 @@ impl World {
         self.step(|kernel, now, out| kernel.tick(now, out));
     }
 
-    /// Lets go on what was postponed, with as much room each time.
+    /// Lets go on what was postponed, with the same budget each time.
     pub(crate) fn catch_up(&mut self) {
         while self.kernel.has_postponed() {
             self.pass(0);
@@ -351,7 +352,7 @@ impl World {
         self.show(kind, name).map_or(0, |view| view.waiting)
     }
 
-    /// How many permits of a semaphore nobody holds.
+    /// How many permits of a semaphore are free.
     #[track_caller]
     pub(crate) fn available(&mut self, name: &str) -> u32 {
         match self.details(Kind::Semaphore, name) {
@@ -360,7 +361,7 @@ impl World {
         }
     }
 
-    /// Everybody has gone: nothing may be left.
+    /// All connections and sessions have gone: nothing may be left.
     #[track_caller]
     pub(crate) fn assert_empty(&self) {
         let census = self.kernel.census();

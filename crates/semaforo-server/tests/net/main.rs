@@ -1,4 +1,5 @@
-//! The connection layer, over real sockets. What changes the whole process is tested in processes of its own.
+//! The connection layer, over real sockets. What changes the whole process is tested in processes
+//! of its own.
 
 mod connections;
 mod examples;

@@ -1,5 +1,5 @@
-//! The connection layer under random pieces, pauses, releases and resets: everyone gets exactly
-//! what is theirs, in order.
+//! The connection layer under random pieces, pauses, releases and resets: each connection gets
+//! exactly what is theirs, in order.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

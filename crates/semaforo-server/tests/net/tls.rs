@@ -123,7 +123,7 @@ fn files_that_cannot_be_used_are_named() {
     assert!(matches!(error, TlsError::NoKey(..)), "{error}");
 }
 
-/// What the socket refused has reached nobody, and nothing else has not.
+/// What the socket refused has not arrived, and all else has.
 #[test]
 fn output_that_a_reset_connection_refuses_counts_as_not_sent() {
     const RECORD: &[u8] = b"abcdef";

@@ -84,7 +84,7 @@ fn a_half_closed_connection_ends_although_a_session_waits_on() {
     client.done(&format!("ACQUIRE /locks/a session={session} seq=1"));
 }
 
-/// Whoever is about to be closed is not handed anything any more.
+/// A connection that is about to be closed is not handed anything any more.
 #[test]
 fn a_connection_that_is_closed_gives_up_waiting_first() {
     let server = Server::start();
@@ -159,7 +159,8 @@ fn connections_that_wait_for_a_place_are_answered_when_the_server_stops() {
     server.join();
 }
 
-/// Sends large messages to a client that does not read, until the server holds some of them back; says how many were put.
+/// Sends large messages to a client that does not read, until the server holds some of them back;
+/// says how many were put.
 fn congest(server: &Server, slow: &mut Client, other: &mut Client) -> usize {
     other.done("CREATE q");
     let takes: Vec<u8> = (0..1000).flat_map(|id| frame(&format!("TAKE q id={id}"))).collect();
@@ -271,8 +272,8 @@ fn a_client_that_reads_nothing_does_not_make_the_server_grow() {
     until("it is closed", || other.show("/").unwrap()["connections"] == 1);
 }
 
-/// In one turn a client is sent more than may wait for it, and its own request arrives: that is left for later, and not
-/// forgotten when everything was sent at once.
+/// In one turn a client is sent more than may wait for it, and its own request arrives: that is
+/// left for later, and not forgotten when everything was sent at once.
 #[test]
 fn a_request_that_arrives_with_a_flood_of_messages_is_answered() {
     let journal = Held::default();
@@ -296,7 +297,8 @@ fn a_request_that_arrives_with_a_flood_of_messages_is_answered() {
     assert_eq!(answers[25].id(), Some("ping"));
 }
 
-/// The answers to what it gave up are more than a slow reader may have unsent, and there is no further event.
+/// The answers to what it gave up are more than a slow reader may have unsent, and there is no
+/// further event.
 #[test]
 fn a_half_closed_connection_that_waited_for_very_much_is_closed() {
     const WAITS: usize = 30_000;

@@ -1,4 +1,5 @@
-//! docs/protocol.md keeps its word: its examples are sent, its limits are compared, and nothing is without an example.
+//! docs/protocol.md keeps its word: its examples are sent, its limits are compared, and nothing is
+//! without an example.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +150,7 @@ fn replay(kind: &str, transcript: &str) {
         match (direction, text) {
             (">", request) => {
                 client.send_bytes(names.fill(request).as_bytes());
-                // If somebody else goes on, this one has to wait first.
+                // If another connection goes on, this one has to wait first.
                 let next =
                     lines.get(index + 1).map_or("", |next| next.split(['<', '>']).next().unwrap());
                 if next != who {
@@ -343,7 +344,7 @@ fn limits_are_as_they_are_said_to_be() {
             assert!(help.contains(&default), "{option} {default}");
         }
     }
-    // Those that nobody outside can notice.
+    // Those that no client can notice.
     let inner = [
         "READ_BUFFER",
         "ACCEPTS_PER_TURN",

@@ -175,7 +175,8 @@ fn sensible(random: &mut Random, sessions: &[String]) -> String {
     text
 }
 
-/// One connection's part: every request is answered exactly once, or the connection is closed by a `CANCEL`-like end.
+/// One connection's part: every request is answered exactly once, or the connection is closed by a
+/// `CANCEL`-like end.
 fn converse(mut client: Client, seed: u64, count: usize, sessions: Vec<String>) {
     let mut random = Random(seed);
     let mut open = HashSet::new();

@@ -244,7 +244,8 @@ fn without_space_for_the_journal_nothing_is_added_and_everything_can_end() {
     client.done("CREATE r");
 }
 
-/// Not even what gives space back has any: the server refuses it, and ends neither itself nor a session.
+/// Not even what gives space back has any: the server refuses it, and ends neither itself nor a
+/// session.
 #[test]
 fn without_any_space_for_the_journal_everything_is_refused_and_goes_on_later() {
     let journal = Held::default();
@@ -396,7 +397,7 @@ fn a_token_allows_what_its_line_says() {
     client.ask("CREATE ci/q").is(403);
     client.ask("SHUTDOWN /").is(403);
     client.ask("PUT ci/q").is(404);
-    // What belongs to no name is for everyone with a token, wherever it is said.
+    // What belongs to no name is for every client with a token, wherever it is said.
     client.done("PING /locks/a");
     client.done("ECHO /no/where");
     // A token of one request is for that request.

@@ -174,7 +174,8 @@ fn a_client_that_has_just_come_is_given_a_moment() {
     drop(second);
 }
 
-/// The attack on a real server: every place is taken by a client that is refused, and parks what it may.
+/// The attack on a real server: every place is taken by a client that is refused, and parks what it
+/// may.
 #[test]
 fn parked_connections_do_not_keep_others_out() {
     const PLACES: usize = 200;

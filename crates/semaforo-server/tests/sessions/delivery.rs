@@ -8,7 +8,8 @@ use semaforo_server::server::Options;
 use crate::named::open;
 use crate::support::{Client, Held, Random, Server, frame};
 
-/// The server has decided who gets a message, and before a byte of it could be sent that one is gone.
+/// The server has decided who gets a message, and before a byte of it could be sent that one is
+/// gone.
 #[test]
 fn a_message_of_which_no_byte_was_sent_returns_to_its_place() {
     let journal = Held::default();
@@ -28,11 +29,12 @@ fn a_message_of_which_no_byte_was_sent_returns_to_its_place() {
         assert_eq!(other.show("/queues/q").unwrap()["ready"], 1, "before its producer is told");
         let answer = other.done("TAKE q timeout=0");
         assert_eq!(answer.payload(), Some(&*round.to_string()));
-        assert_eq!(answer.number("deliveries"), 1, "nobody has seen it");
+        assert_eq!(answer.number("deliveries"), 1, "no client has seen it");
     }
 }
 
-/// Two takers are lost at once, and the first one's message has no better place to go than to the second.
+/// Two takers are lost at once, and the first one's message has no better place to go than to the
+/// second.
 #[test]
 fn messages_of_two_lost_takers_return_both() {
     let journal = Held::default();
@@ -82,24 +84,23 @@ fn a_message_that_returns_goes_to_the_next_taker() {
     assert_eq!(next.answer().payload(), Some("1"));
 }
 
-/// With a journal that completes later, a message that returns has to be durable again before its producer is told.
-#[test]
-fn a_producer_waits_for_the_return_of_its_message_too() {
-    let journal = Held::default();
-    let server = journal.server(Options::default());
-    let (mut producer, mut other, mut lost) =
-        (server.connect(), server.connect(), server.connect());
-    producer.done("CREATE q");
+/// Puts a message that is handed to a taker, which is lost while that is in flight. In the end it was
+/// put and taken, durably, and that it is back is not durable yet.
+pub(crate) fn lose_taker_in_flight(
+    journal: &Held,
+    other: &mut Client,
+    mut lost: Client,
+    put: impl FnOnce(),
+) {
     lost.send("TAKE q id=1");
-    producer.until_waiting("/queues/q", 1);
+    other.until_waiting("/queues/q", 1);
     journal.later(true);
     // Something is in flight, and the taker has an answer that waits for it.
     other.send("CREATE r");
     let first = journal.await_submitted(1);
     lost.send("PING / id=2");
     journal.await_turn();
-    producer.send_bytes(&[frame("PING"), frame("PUT q | 1")].concat());
-    journal.await_turn();
+    put();
     // Now the message is in flight, and its taker goes away.
     journal.complete();
     let second = journal.await_submitted(first);
@@ -108,9 +109,22 @@ fn a_producer_waits_for_the_return_of_its_message_too() {
     journal.await_turn();
     assert_eq!(journal.submitted(), second);
     journal.complete();
-    // The message was put and taken, durably. That it is back is not durable yet.
     journal.await_submitted(second);
     journal.await_turn();
+}
+
+/// With a journal that completes later, a message that returns has to be durable again before its
+/// producer is told.
+#[test]
+fn a_producer_waits_for_the_return_of_its_message_too() {
+    let journal = Held::default();
+    let server = journal.server(Options::default());
+    let (mut producer, mut other, lost) = (server.connect(), server.connect(), server.connect());
+    producer.done("CREATE q");
+    lose_taker_in_flight(&journal, &mut other, lost, || {
+        producer.send_bytes(&[frame("PING"), frame("PUT q | 1")].concat());
+        journal.await_turn();
+    });
     assert!(producer.is_silent(), "its message could be lost now");
     journal.complete();
     producer.answer().is(200);
@@ -228,7 +242,8 @@ fn nothing_that_was_not_acknowledged_is_lost() {
     assert_eq!(all, (0..MESSAGES).collect::<Vec<_>>(), "each exactly once");
 }
 
-/// Takers are lost while they are handed messages: at most one each is lost with them, and none comes twice.
+/// Takers are lost while they are handed messages: at most one each is lost with them, and none
+/// comes twice.
 #[test]
 fn no_message_is_taken_twice() {
     const MESSAGES: usize = 300;

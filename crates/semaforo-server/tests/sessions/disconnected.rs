@@ -66,7 +66,8 @@ fn a_party_that_is_lost_breaks_the_barrier() {
     assert_eq!(next.done("ARRIVE /barriers/b parties=1").number("index"), 0);
 }
 
-/// The holder lets go and the next one is lost, at the same moment: whoever comes after gets it, always, and nothing is left behind.
+/// The holder lets go and the next one is lost, at the same moment: the request after them gets it,
+/// always, and nothing is left behind.
 #[test]
 fn lost_at_the_moment_of_the_grant() {
     let server = Server::start();

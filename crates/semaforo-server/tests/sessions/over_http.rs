@@ -5,10 +5,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::net::sockopt;
-use semaforo_server::journal::Journal;
 use semaforo_server::server::Options;
 use semaforo_server::server::log::{Format, Level, Log};
 
+use crate::delivery::lose_taker_in_flight;
 use crate::named::open;
 use crate::support::{Held, LONG, Lines, Server};
 
@@ -93,29 +93,10 @@ fn with_http() -> Options {
 fn an_http_producer_waits_for_the_return_of_its_message_too() {
     let journal = Held::default();
     let server = journal.server(with_http());
-    let (mut other, mut lost) = (server.connect(), server.connect());
+    let (mut other, lost) = (server.connect(), server.connect());
     let mut producer = Http::connect(&server);
     other.done("CREATE q");
-    lost.send("TAKE q id=1");
-    other.until_waiting("/queues/q", 1);
-    journal.later(true);
-    // Something is in flight, and the taker has an answer that waits for it.
-    other.send("CREATE r");
-    let first = journal.await_submitted(1);
-    lost.send("PING / id=2");
-    journal.await_turn();
-    producer.send("/queues/q/put", "1");
-    // Now the message is in flight, and its taker goes away.
-    journal.complete();
-    let second = journal.await_submitted(first);
-    assert_eq!(lost.answer().id(), Some("2"));
-    lost.reset();
-    journal.await_turn();
-    assert_eq!(journal.submitted(), second);
-    journal.complete();
-    // The message was put and taken, durably. That it is back is not durable yet.
-    journal.await_submitted(second);
-    journal.await_turn();
+    lose_taker_in_flight(&journal, &mut other, lost, || producer.send("/queues/q/put", "1"));
     assert!(producer.is_silent(), "its message could be lost now");
     journal.complete();
     assert_eq!(producer.answer().unwrap().0, 200);

@@ -106,7 +106,7 @@ fn what_waits_ends_with_the_server_and_can_be_asked_for_again() {
     other.until_waiting("/locks/a", 1);
     other.done(&format!("RELEASE /locks/a session={holder}"));
     client.answer().is(200);
-    // Who had arrived is forgotten, and nobody is to blame.
+    // The parties that had arrived are forgotten, and no session is to blame.
     let barrier = other.show("/barriers/b").unwrap();
     assert_eq!((&barrier["generation"], &barrier["broken"]), (&generation, &false.into()));
     let arrive = format!("ARRIVE /barriers/b parties=2 generation={generation}");
@@ -188,7 +188,7 @@ fn a_paused_server_ends_no_session_that_spoke_meanwhile() {
     }
     client.done(&format!("CHECK /locks/a fence={fence}"));
 
-    // After a long pause nobody is blamed, whether it spoke or not.
+    // After a long pause no session is blamed, whether it spoke or not.
     let quiet = open(&mut silent, 300);
     silent.done(&format!("ACQUIRE /locks/b session={quiet}"));
     client.done(&format!("KEEPALIVE /sessions session={session}"));
@@ -361,7 +361,8 @@ fn without_a_journal_fences_grow_across_restarts_too() {
     }
 }
 
-/// Where the file cannot be, a server without a journal runs all the same, and says what that means.
+/// Where the file cannot be, a server without a journal runs all the same, and says what that
+/// means.
 #[test]
 fn fences_without_a_place_to_be_kept_are_warned_about() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_semaforo"))

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{LONG, until};
 
-/// The bytes of a request: as it is if it begins with `{`; otherwise short for `METHOD PATH header=value... | PAYLOAD`.
+/// The bytes of a request: as it is if it begins with `{`; otherwise short for `METHOD PATH
+/// header=value... | PAYLOAD`.
 pub fn frame(text: &str) -> Vec<u8> {
     if text.starts_with('{') {
         return text.as_bytes().to_vec();
@@ -125,7 +126,7 @@ impl Client {
         Self { stream, input: Vec::new() }
     }
 
-    /// One with so small a receive buffer that a server soon notices that nobody reads.
+    /// One with so small a receive buffer that a server soon notices that the client does not read.
     pub fn connect_narrow(address: SocketAddr) -> Self {
         use rustix::net::{AddressFamily, SocketType, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -1,5 +1,6 @@
-//! A journal that does as the test says: it stops the server in the middle of a turn, after everything was decided and
-//! before anything is sent; or it lets the server go on and completes later.
+//! A journal that does as the test says: it stops the server in the middle of a turn, after
+//! everything was decided and before anything is sent; or it lets the server go on and completes
+//! later.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -61,7 +62,8 @@ impl Held {
         self.shared.1.notify_all();
     }
 
-    /// From now on a batch is durable when [`complete`](Self::complete) is called, or at once again.
+    /// From now on a batch is durable when [`complete`](Self::complete) is called, or at once
+    /// again.
     pub fn later(&self, later: bool) {
         let mut shared = self.lock();
         shared.later = later;
@@ -85,7 +87,8 @@ impl Held {
         self.submitted()
     }
 
-    /// Waits until the server has read whatever was sent so far: a turn that began afterwards has ended.
+    /// Waits until the server has read whatever was sent so far: a turn that began afterwards has
+    /// ended.
     pub fn await_turn(&self) {
         let before = self.lock().turns;
         until("the loop turns", || self.lock().turns > before + 1);
@@ -136,7 +139,7 @@ impl Journal for Held {
         self.lock().later.then(|| Instant::now() + Duration::from_millis(1))
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
+    fn fits(&mut self, bytes: usize) -> bool {
         self.lock().left.is_none_or(|left| bytes <= left)
     }
 

@@ -1,8 +1,8 @@
-//! What the tests over real sockets share: servers in this process and as processes of their own, and a client that
-//! knows nothing but bytes.
+//! What the tests over real sockets share: servers in this process and as processes of their own,
+//! and a client that knows nothing but bytes.
 //!
-//! Rules: nothing sleeps to wait for something, it asks until it is so; whatever is waited for has [`LONG`] to
-//! happen; every server is stopped and its failure fails the test; folders are removed.
+//! Rules: nothing sleeps to wait for something, it asks until it is so; whatever is waited for has
+//! [`LONG`] to happen; every server is stopped and its failure fails the test; folders are removed.
 
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses its part")]
 
@@ -161,7 +161,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < LONG, "not in time: {what}");
-        // Not to wait for it, but to leave the processor to those who make it so.
+        // Not to wait for it, but to leave the processor to the threads that make it so.
         thread::sleep(Duration::from_micros(300));
     }
 }

@@ -13,7 +13,7 @@ use rustix::process::{
     test_kill_process_group, waitpid,
 };
 
-use super::orders;
+use super::guardian_messages;
 use super::signals;
 use super::terminal::Terminal;
 use crate::cli::connection::TOKEN_VARIABLE;
@@ -25,26 +25,27 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::cli) struct Group(Pid);
 
-/// Whether there is anybody in a group.
+/// Whether processes of a group are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// Nobody runs any more.
+    /// None of them runs any more.
     Gone,
     Here,
-    /// Somebody is there, and nobody whom this process may send signals to: `sudo` makes a command another user's.
+    /// Some run, but none that this process may send signals to: `sudo` makes a command another
+    /// user's.
     OutOfReach,
 }
 
 impl Group {
     pub(super) fn of_number(number: i32) -> Option<Self> {
-        // 0 and 1 are not groups of children, but everybody's.
+        // 0 and 1 are not groups of children, but those of all processes.
         if number > 1 { Pid::from_raw(number).map(Self) } else { None }
     }
 
     /// Starts a command as the leader of a new group, which dies with the calling thread.
     ///
-    /// `guardian`, the pipe to the guardian, is told about the group before the command begins. `terminal`: with
-    /// whether the group is to have it.
+    /// `guardian`, the pipe to the guardian, is told about the group before the command begins.
+    /// `terminal`: with whether the group is to have it.
     pub(in crate::cli) fn start(
         command: &mut Command,
         guardian: Option<BorrowedFd<'_>>,
@@ -55,16 +56,17 @@ impl Group {
         let parent = getpid();
         let guardian = guardian.map(|pipe| pipe.as_raw_fd());
         let turn = terminal.map(|(terminal, to_child)| terminal.turn(to_child));
-        // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing and takes no locks.
-        // The descriptors are open when it runs, since this function has borrowed them, and it is not run again.
+        // SAFETY: between fork and exec the closure makes system calls only; it allocates nothing
+        // and takes no locks. The descriptors are open when it runs, since this function has
+        // borrowed them, and it is not run again.
         unsafe {
             command.process_group(0).pre_exec(move || {
                 let own = getpid();
-                // Before anybody learns of the group, and may send it something.
+                // Before another process learns of the group, and may send it something.
                 signals::unwatch();
                 die_with_parent(parent)?;
                 if let Some(pipe) = guardian {
-                    orders::announce(BorrowedFd::borrow_raw(pipe), own);
+                    guardian_messages::announce(BorrowedFd::borrow_raw(pipe), own);
                 }
                 turn.map_or(Ok(()), |turn| turn.take(own))
             });
@@ -96,7 +98,7 @@ impl Group {
         }
     }
 
-    /// Asks all of it to end. Who is stopped has to go on for that.
+    /// Asks all of it to end. A stopped process has to go on for that.
     pub(in crate::cli) fn terminate(self) {
         self.send(Signal::TERM.as_raw());
         self.send(Signal::CONT.as_raw());
@@ -107,12 +109,12 @@ impl Group {
         self.send(Signal::KILL.as_raw());
     }
 
-    /// Whether nobody of it runs any more.
+    /// Whether no process of it runs any more.
     pub(super) fn is_gone(self) -> bool {
         self.presence() == Presence::Gone
     }
 
-    /// Blocks until nobody of it runs any more whom this process could end.
+    /// Blocks until no process of it runs any more that this one could end.
     pub(in crate::cli) fn outlast(self, mut meanwhile: impl FnMut()) {
         while self.presence() == Presence::Here {
             meanwhile();
@@ -130,8 +132,8 @@ fn presence(reached: rustix::io::Result<()>, runs: impl FnOnce() -> Option<bool>
     match reached {
         Err(Errno::SRCH) => Presence::Gone,
         Err(_) => Presence::OutOfReach,
-        // Those that have ended, but whose end nobody has looked at, count as members. If their parent never looks,
-        // the group never vanishes: then only the states of all processes tell.
+        // Processes that have ended, but were not waited for, count as members. If their parent
+        // never looks, the group never vanishes: then only the states of all processes tell.
         Ok(()) if runs() == Some(false) => Presence::Gone,
         Ok(()) => Presence::Here,
     }
@@ -197,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_gone_when_nobody_of_it_runs() {
+    fn a_group_is_gone_when_no_process_of_it_runs() {
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::null());
         let (group, child) = Group::start(&mut command, None, None).unwrap();
         assert!(!group.is_gone());
         group.kill();
-        // Nobody has looked at its end yet, so that the group is still there.
+        // It was not waited for yet, so that the group is still there.
         while !group.is_gone() {
             thread::yield_now();
         }

@@ -1,10 +1,11 @@
 //! The guardian: a process that outlives the client, and ends what the client has started.
 //!
-//! It reads from a pipe whose other end only the client has. When the pipe ends the client was killed, since a client
-//! that ends otherwise ends its guardian first: the guardian ends the children, and then the session, so that the next
-//! in line starts when they are gone, and need not wait for the session's time to be over. It knows until when the
-//! session lives for sure; if nothing is heard until shortly before that, because the client is stopped, it ends the
-//! children in time.
+//! It reads from a pipe whose other end only the client has. When the pipe ends the client was
+//! killed, since a client that ends otherwise ends its guardian first: the guardian ends the
+//! children, and then the session, so that the next in line starts when they are gone, and need not
+//! wait for the session's time to be over. It knows until when the session lives for sure; if
+//! nothing is heard until shortly before that, because the client is stopped, it ends the children
+//! in time.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -20,9 +21,9 @@ use semaforo_client::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::group::Group;
+use super::guardian_messages::{GuardianMessage, GuardianSetup};
 use super::lifetime::{self, clock, on_the_clock};
 use super::lines::{Lines, Next};
-use super::orders::{News, Orders};
 use super::signals;
 use crate::cli::connection::TOKEN_VARIABLE;
 
@@ -44,11 +45,11 @@ pub(in crate::cli) struct Guardian {
 
 impl Guardian {
     /// Starts a guardian, and waits until it is on its guard.
-    pub(in crate::cli) fn start(orders: &Orders) -> Result<Self> {
-        Self::begin(orders).context("cannot start the guardian of the child")
+    pub(in crate::cli) fn start(setup: &GuardianSetup) -> Result<Self> {
+        Self::begin(setup).context("cannot start the guardian of the child")
     }
 
-    fn begin(orders: &Orders) -> Result<Self> {
+    fn begin(setup: &GuardianSetup) -> Result<Self> {
         // The same program, also if another version has been installed meanwhile.
         let own = "/proc/self/exe";
         let program = if std::path::Path::new(own).exists() {
@@ -66,7 +67,7 @@ impl Guardian {
         let (Some(mut pipe), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             bail!("there is no pipe");
         };
-        pipe.write_all(orders.write().as_bytes())?;
+        pipe.write_all(setup.write().as_bytes())?;
         let mut answer = String::new();
         BufReader::new(output).read_line(&mut answer)?;
         if answer.trim_end() != READY {
@@ -83,36 +84,37 @@ impl Guardian {
     }
 
     /// Whether it is still there.
-    pub(in crate::cli) fn is_on_guard(&mut self) -> bool {
+    pub(in crate::cli) fn is_running(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
     /// The session lives until then for sure.
     pub(in crate::cli) fn until(&mut self, ends: Instant) {
-        self.tell(News::Until(on_the_clock(ends)));
+        self.tell(GuardianMessage::Until(on_the_clock(ends)));
     }
 
     /// A child is there that it has not heard of.
     pub(in crate::cli) fn began(&mut self, group: Group) {
-        self.tell(News::Began(group));
+        self.tell(GuardianMessage::Began(group));
     }
 
     /// A child has ended. What it has left behind is not the guardian's business.
     pub(in crate::cli) fn ended(&mut self, group: Group) {
-        self.tell(News::Ended(group));
+        self.tell(GuardianMessage::Ended(group));
     }
 
     /// There is nothing left to guard.
-    pub(in crate::cli) fn farewell(mut self) {
+    pub(in crate::cli) fn stop(mut self) {
         // It has nothing to tidy up, and may be stopped, and not hear a word.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    fn tell(&mut self, news: News) {
-        let told = self.pipe.write_all(news.write().as_bytes());
+    fn tell(&mut self, message: GuardianMessage) {
+        let told = self.pipe.write_all(message.write().as_bytes());
         if told.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            // It has not listened for long, and must not act on old news: another can do better.
+            // It has not listened for long, and must not act on old messages: another can do
+            // better.
             let _ = self.process.kill();
         }
         // If it is gone, the kernel still watches over the child.
@@ -121,23 +123,23 @@ impl Guardian {
 
 /// What the guardian's process does.
 pub(in crate::cli) fn guard() -> Result<()> {
-    // A session of its own: what happens on the terminal does not concern it. Whoever ends a whole service by signals
-    // means the client, and the client ends its guardian.
+    // A session of its own: what happens on the terminal does not concern it. A supervisor that
+    // ends a whole service by signals means the client, and the client ends its guardian.
     let _ = rustix::process::setsid();
     signals::watch(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM], |_| {})?;
     let input = io::stdin();
     let mut lines = Lines::new(input.as_fd());
-    let orders = lines.wait_for_line().and_then(|line| Orders::read(&line));
-    let orders = orders.context("only semaforo itself uses this")?;
+    let setup = lines.wait_for_line().and_then(|line| GuardianSetup::read(&line));
+    let setup = setup.context("only semaforo itself uses this")?;
     let mut output = io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush())?;
-    Watch::new(orders).run(&mut lines)
+    Watch::new(setup).run(&mut lines)
 }
 
 /// What a guardian knows.
 #[derive(Debug)]
 struct Watch {
-    orders: Orders,
+    setup: GuardianSetup,
     groups: HashSet<Group>,
     /// When the session may end.
     until: Option<u64>,
@@ -146,24 +148,25 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(orders: Orders) -> Self {
-        Self { orders, groups: HashSet::new(), until: None, has_asked: false }
+    fn new(setup: GuardianSetup) -> Self {
+        Self { setup, groups: HashSet::new(), until: None, has_asked: false }
     }
 
-    fn run(mut self, news: &mut Lines<impl AsFd>) -> Result<()> {
-        while self.look_around(news) {
-            news.wait(self.next_glance());
+    fn run(mut self, messages: &mut Lines<impl AsFd>) -> Result<()> {
+        while self.look_around(messages) {
+            messages.wait(self.next_glance());
         }
-        self.avenge()
+        self.end_children_and_session()
     }
 
-    /// Hears what there is to be heard, and does what the time asks for. False if the client is gone.
-    fn look_around(&mut self, news: &mut Lines<impl AsFd>) -> bool {
-        // The clock first: this process may have been stopped, or be stopped here, while the session was renewed. What
-        // had been said at that time is known when it is acted upon.
+    /// Hears what there is to be heard, and does what the time asks for. False if the client is
+    /// gone.
+    fn look_around(&mut self, messages: &mut Lines<impl AsFd>) -> bool {
+        // The clock first: this process may have been stopped, or be stopped here, while the
+        // session was renewed. What had been said at that time is known when it is acted upon.
         let now = clock();
         loop {
-            match news.next() {
+            match messages.next() {
                 Next::Line(line) => self.hear(&line),
                 Next::Nothing => break,
                 Next::End => return false,
@@ -174,17 +177,17 @@ impl Watch {
     }
 
     fn hear(&mut self, line: &str) {
-        match News::read(line) {
-            Some(News::Began(group)) => {
+        match GuardianMessage::read(line) {
+            Some(GuardianMessage::Began(group)) => {
                 self.groups.insert(group);
                 if self.has_asked {
                     group.terminate();
                 }
             }
-            Some(News::Ended(group)) => {
+            Some(GuardianMessage::Ended(group)) => {
                 self.groups.remove(&group);
             }
-            Some(News::Until(time)) => {
+            Some(GuardianMessage::Until(time)) => {
                 self.until = Some(time);
                 self.has_asked = false;
             }
@@ -194,7 +197,7 @@ impl Watch {
 
     /// When the children are asked to end.
     fn asking_time(&self) -> Option<u64> {
-        let notice = lifetime::last_notice(self.orders.ttl, self.orders.grace);
+        let notice = lifetime::last_notice(self.setup.ttl, self.setup.grace);
         Some(self.until?.saturating_sub(u64::try_from(notice.as_millis()).unwrap_or(0)))
     }
 
@@ -220,15 +223,15 @@ impl Watch {
     }
 
     /// The client was killed: ends its children, and then its session.
-    fn avenge(mut self) -> Result<()> {
+    fn end_children_and_session(mut self) -> Result<()> {
         for group in &self.groups {
             group.terminate();
         }
-        let patience = self.orders.grace.min(self.orders.ttl / 3);
+        let patience = self.setup.grace.min(self.setup.ttl / 3);
         let patience = clock() + u64::try_from(patience.as_millis()).unwrap_or(0);
         let limit = self.until.map_or(patience, |until| until.min(patience));
         // Afterwards the session is over in any case.
-        let end = Instant::now() + self.orders.ttl;
+        let end = Instant::now() + self.setup.ttl;
         let mut has_killed = false;
         loop {
             self.groups.retain(|group| !group.is_gone());
@@ -250,9 +253,9 @@ impl Watch {
 
     fn close_session(&self, end: Instant) -> Result<()> {
         while Instant::now() < end {
-            if let Ok(client) = self.orders.connection.open(self.orders.ttl) {
+            if let Ok(client) = self.setup.connection.open(self.setup.ttl) {
                 let request = client.request("CLOSE", "/sessions");
-                match request.header("session", &*self.orders.session).wait() {
+                match request.header("session", &*self.setup.session).wait() {
                     Ok(_) | Err(Error::Gone(_)) => return Ok(()),
                     Err(_) => {}
                 }
@@ -270,16 +273,16 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// A guardian, its client's end of the pipe, and a child.
-    struct Scene {
+    struct GuardedChild {
         watch: Watch,
-        news: Lines<UnixStream>,
+        messages: Lines<UnixStream>,
         client: UnixStream,
         child: Group,
     }
 
-    impl Scene {
+    impl GuardedChild {
         fn new() -> Self {
-            let orders = Orders {
+            let setup = GuardianSetup {
                 connection: Connection::told("host:1".into(), None, None, false),
                 token: None,
                 session: "0a".into(),
@@ -291,15 +294,15 @@ mod tests {
             let mut sleep = Command::new("sleep");
             let (child, _) =
                 Group::start(sleep.arg("1000").stdin(Stdio::null()), None, None).unwrap();
-            Self { watch: Watch::new(orders), news: Lines::new(reader), client, child }
+            Self { watch: Watch::new(setup), messages: Lines::new(reader), client, child }
         }
 
-        fn tell(&mut self, news: News) {
-            self.client.write_all(news.write().as_bytes()).unwrap();
+        fn tell(&mut self, message: GuardianMessage) {
+            self.client.write_all(message.write().as_bytes()).unwrap();
         }
 
         fn look_around(&mut self) {
-            assert!(self.watch.look_around(&mut self.news));
+            assert!(self.watch.look_around(&mut self.messages));
         }
 
         /// The signal that has ended the child.
@@ -308,45 +311,45 @@ mod tests {
         }
     }
 
-    impl Drop for Scene {
+    impl Drop for GuardedChild {
         fn drop(&mut self) {
             self.child.kill();
         }
     }
 
     #[test]
-    fn old_news_are_no_reason_to_act() {
-        let mut scene = Scene::new();
-        scene.tell(News::Began(scene.child));
-        scene.tell(News::Until(clock() + 600_000));
-        scene.look_around();
+    fn old_messages_are_no_reason_to_act() {
+        let mut guarded = GuardedChild::new();
+        guarded.tell(GuardianMessage::Began(guarded.child));
+        guarded.tell(GuardianMessage::Until(clock() + 600_000));
+        guarded.look_around();
         // It is stopped until long after that; meanwhile the session is renewed.
-        scene.watch.until = Some(clock() - 1000);
-        scene.tell(News::Until(clock() - 500));
-        scene.tell(News::Until(clock() + 600_000));
-        scene.look_around();
-        assert!(!scene.watch.has_asked);
-        assert!(scene.watch.groups.contains(&scene.child), "it is still guarded");
-        assert!(!scene.child.is_gone());
+        guarded.watch.until = Some(clock() - 1000);
+        guarded.tell(GuardianMessage::Until(clock() - 500));
+        guarded.tell(GuardianMessage::Until(clock() + 600_000));
+        guarded.look_around();
+        assert!(!guarded.watch.has_asked);
+        assert!(guarded.watch.groups.contains(&guarded.child), "it is still guarded");
+        assert!(!guarded.child.is_gone());
     }
 
     #[test]
     fn what_begins_too_late_is_ended_at_once() {
-        let mut scene = Scene::new();
-        scene.tell(News::Until(clock() - 1));
-        scene.look_around();
-        assert_eq!(scene.watch.next_glance(), ROUND, "nothing is to be done");
-        scene.tell(News::Began(scene.child));
-        scene.look_around();
-        assert_eq!(scene.ended_by(), Some(9));
+        let mut guarded = GuardedChild::new();
+        guarded.tell(GuardianMessage::Until(clock() - 1));
+        guarded.look_around();
+        assert_eq!(guarded.watch.next_glance(), ROUND, "nothing is to be done");
+        guarded.tell(GuardianMessage::Began(guarded.child));
+        guarded.look_around();
+        assert_eq!(guarded.ended_by(), Some(9));
 
         // Or asked to end, if there is still time for that.
-        let mut scene = Scene::new();
-        scene.tell(News::Until(clock() + 60_000));
-        scene.look_around();
-        assert!(scene.watch.has_asked);
-        scene.tell(News::Began(scene.child));
-        scene.look_around();
-        assert_eq!(scene.ended_by(), Some(15));
+        let mut guarded = GuardedChild::new();
+        guarded.tell(GuardianMessage::Until(clock() + 60_000));
+        guarded.look_around();
+        assert!(guarded.watch.has_asked);
+        guarded.tell(GuardianMessage::Began(guarded.child));
+        guarded.look_around();
+        assert_eq!(guarded.ended_by(), Some(15));
     }
 }

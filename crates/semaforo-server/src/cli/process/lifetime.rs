@@ -4,24 +4,27 @@ use std::time::{Duration, Instant};
 
 use semaforo_client::Moment;
 
-/// How long before the certain end of a session a child is asked to end, so that it has ended by then: not at once
-/// when the connection is lost, since it may come back, and not so late that it has no time to tidy up.
+/// How long before the certain end of a session a child is asked to end, so that it has ended by
+/// then: not at once when the connection is lost, since it may come back, and not so late that it
+/// has no time to tidy up.
 pub(in crate::cli) fn notice(ttl: Duration, grace: Duration) -> Duration {
     grace.min(ttl / 5)
 }
 
-/// How long before the certain end of a session the guardian asks. The client does so a little earlier: if it can, it
-/// has done it.
+/// How long before the certain end of a session the guardian asks. The client does so a little
+/// earlier: if it can, it has done it.
 pub(in crate::cli) fn last_notice(ttl: Duration, grace: Duration) -> Duration {
     notice(ttl, grace) / 2
 }
 
-/// How often to look whether the session was renewed, which the client does by itself after a third of its time.
+/// How often to look whether the session was renewed, which the client does by itself after a third
+/// of its time.
 pub(in crate::cli) fn glance(ttl: Duration) -> Duration {
     ttl / 4
 }
 
-/// The machine's clock, in milliseconds. It goes on while the machine sleeps, and other processes read the same.
+/// The machine's clock, in milliseconds. It goes on while the machine sleeps, and other processes
+/// read the same.
 pub(super) fn clock() -> u64 {
     Moment::now().shown() / 1_000_000
 }

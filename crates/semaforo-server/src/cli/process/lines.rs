@@ -20,7 +20,7 @@ pub(super) enum Next {
     /// Without its end.
     Line(String),
     Nothing,
-    /// Nobody has the other end any more.
+    /// The other end is closed.
     End,
 }
 
@@ -40,7 +40,8 @@ impl<P: AsFd> Lines<P> {
         }
     }
 
-    /// Blocks until there is something to read, for at most this time. It may also end without a reason.
+    /// Blocks until there is something to read, for at most this time. It may also end without a
+    /// reason.
     pub(super) fn wait(&self, limit: Duration) {
         let limit = Timespec::try_from(limit).ok();
         let _ = poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], limit.as_ref());

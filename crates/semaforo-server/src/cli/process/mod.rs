@@ -1,7 +1,7 @@
 //! Processes: the children of `run` and `work`, and what watches over them.
 //!
-//! A child is the leader of a process group of its own, so that signals reach whatever it starts. It must not outlive
-//! the hold that it runs under, whatever dies first:
+//! A child is the leader of a process group of its own, so that signals reach whatever it starts.
+//! It must not outlive the hold that it runs under, whatever dies first:
 //!
 //! | what happens | who ends the child |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | the client and its guardian are killed | the kernel |
 
 pub(super) mod group;
+pub(super) mod guarded_session;
 pub(super) mod guardian;
+mod guardian_messages;
 pub(super) mod lifetime;
 mod lines;
-pub(super) mod orders;
 pub(super) mod signals;
 pub(super) mod terminal;

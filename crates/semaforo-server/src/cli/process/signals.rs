@@ -40,8 +40,8 @@ fn bit(signal: i32) -> u64 {
 
 /// Calls `deliver` for each of these signals that arrives, for as long as the process lives.
 ///
-/// Those that are ignored stay ignored: whoever started this process (`nohup`, a shell that starts something in the
-/// background) wants it so, also for the child.
+/// Those that are ignored stay ignored: what started this process (`nohup`, a shell that starts
+/// something in the background) wants it so, also for the child.
 pub(in crate::cli) fn watch(
     signals: &[i32],
     mut deliver: impl FnMut(i32) + Send + 'static,
@@ -85,8 +85,8 @@ pub(in crate::cli) fn is_ignored(signal: i32) -> bool {
     mask & bit(signal) != 0
 }
 
-/// For a child, between fork and exec: what is watched here does there what it would do without us. Otherwise a signal
-/// that comes before exec would be lost. System calls only.
+/// For a child, between fork and exec: what is watched here does there what it would do without us.
+/// Otherwise a signal that comes before exec would be lost. System calls only.
 pub(super) fn unwatch() {
     let watched = WATCHED.load(Ordering::SeqCst);
     for signal in (1..=64).filter(|signal| watched & bit(*signal) != 0) {
@@ -94,8 +94,8 @@ pub(super) fn unwatch() {
     }
 }
 
-/// Children can be waited for from now on. If whoever started this process has it ignore their end, the system forgets
-/// how they ended.
+/// Children can be waited for from now on. If the parent of this process has it ignore their end,
+/// the system forgets how they ended.
 pub(in crate::cli) fn heed_children() {
     set(SIGCHLD, Action::DEFAULT);
 }

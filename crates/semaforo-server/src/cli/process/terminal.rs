@@ -1,7 +1,7 @@
 //! The terminal, and whose turn it is to use it.
 //!
-//! Ctrl-C and Ctrl-Z go to the terminal's foreground process group. While a child runs that is the child's group, just
-//! as if a shell had started it.
+//! Ctrl-C and Ctrl-Z go to the terminal's foreground process group. While a child runs that is the
+//! child's group, just as if a shell had started it.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::signals::{self, Action};
 
-/// A signal that stops whoever uses the terminal out of turn.
+/// The signal that stops a process which uses the terminal out of turn.
 const OUT_OF_TURN: i32 = signal_hook::consts::SIGTTOU;
 
 /// The terminal that controls this process, when this process had it at the beginning.
@@ -67,8 +67,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Takes the terminal for the calling process's group, and makes signals as they were. Does nothing that must not
-    /// be done between fork and exec.
+    /// Takes the terminal for the calling process's group, and makes signals as they were. Does
+    /// nothing that must not be done between fork and exec.
     ///
     /// # Safety
     /// The terminal has to be open.

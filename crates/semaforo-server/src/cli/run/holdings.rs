@@ -23,7 +23,7 @@ impl fmt::Display for Wanted {
 }
 
 impl Wanted {
-    /// Kind and name: everyone who wants several things asks for them in this order.
+    /// Kind and name: every `run` that wants several things asks for them in this order.
     pub(super) fn place(&self) -> (&'static str, &str) {
         match self {
             Self::Lock(name) => ("lock", name),
@@ -104,7 +104,7 @@ impl Held {
     }
 }
 
-/// The fence that a resource can check: of the first that nobody else can hold, or of the first.
+/// The fence that a resource can check: of the first that is held alone, or of the first.
 pub(super) fn fence(held: &[Held]) -> Option<u64> {
     let exclusive = held.iter().find(|held| held.is_exclusive());
     exclusive.or(held.first()).map(|held| held.hold().fence())

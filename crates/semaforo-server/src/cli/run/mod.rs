@@ -6,8 +6,7 @@ mod supervision;
 mod waiting;
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
-use std::sync::mpsc::{self, Sender};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -22,7 +21,7 @@ use self::holdings::{Held, Wanted};
 use super::context::Context;
 use super::duration;
 use super::exit::Failure;
-use super::process::signals;
+use super::process::guarded_session::events_of_signals;
 
 /// What is passed on to the child.
 const FORWARDED: [i32; 9] =
@@ -30,12 +29,14 @@ const FORWARDED: [i32; 9] =
 
 /// Runs a command while holding a lock, permits of a semaphore, or a reader-writer lock
 ///
-/// Everything is held before the command starts, for exactly as long as it runs. Several things are acquired in one
-/// order, whatever the order here, so that two runs never wait for each other. Signals are passed on to the command,
-/// whose status is the exit status. It finds SEMAFORO_FENCE, SEMAFORO_HOLDINGS and SEMAFORO_SERVER in its environment.
+/// Everything is held before the command starts, for exactly as long as it runs. Several things are
+/// acquired in one order, whatever the order here, so that two runs never wait for each other.
+/// Signals are passed on to the command, whose status is the exit status. It finds SEMAFORO_FENCE,
+/// SEMAFORO_HOLDINGS and SEMAFORO_SERVER in its environment.
 ///
-/// If the session is lost, the command is terminated before anybody else can hold what it held, as far as that can be
-/// known on this machine. Only a resource that checks fences is safe from a holder that was paused.
+/// If the session is lost, the command is terminated before another can hold what it held, as far
+/// as that can be known on this machine. Only a resource that checks fences is safe from a holder
+/// that was paused.
 #[derive(Args, Debug)]
 pub(super) struct Run {
     /// Holds a lock (may be repeated)
@@ -105,9 +106,7 @@ enum Event {
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
         let wanted = self.wanted()?;
-        signals::heed_children();
-        let (sender, events) = mpsc::channel();
-        forward_signals(&sender)?;
+        let (sender, events) = events_of_signals(&FORWARDED, Event::Signal)?;
         let client = context.connection.open(self.ttl)?;
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let result = waiting::acquire(&client, &wanted, deadline, self.quiet, &sender, &events)
@@ -117,7 +116,7 @@ impl Run {
         result.map(supervision::Ending::exit)
     }
 
-    /// What is to be held, in the order in which everyone asks for it.
+    /// What is to be held, in the order in which every `run` asks for it.
     fn wanted(&self) -> Result<Vec<Wanted>> {
         let mut wanted: Vec<Wanted> = self.lock.iter().cloned().map(Wanted::Lock).collect();
         if let Some(name) = self.semaphore.clone() {
@@ -144,18 +143,4 @@ impl Run {
         }
         Ok(wanted)
     }
-
-    fn command(&self) -> Command {
-        let mut words = self.command.iter();
-        let mut command = Command::new(words.next().map_or("".as_ref(), |word| word.as_os_str()));
-        command.args(words);
-        command
-    }
-}
-
-fn forward_signals(sender: &Sender<Event>) -> Result<()> {
-    let sender = sender.clone();
-    Ok(signals::watch(&FORWARDED, move |signal| {
-        let _ = sender.send(Event::Signal(signal));
-    })?)
 }

@@ -11,7 +11,7 @@ use super::holdings::Wanted;
 use crate::cli::connection::label;
 use crate::cli::visible::visible;
 
-/// So many of those who hold it are named.
+/// So many holders are named.
 const NAMED: usize = 3;
 /// An answer that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl Progress {
         let line = line(wanted, &state, &self.own);
         let line = visible(&line);
         let mut output = std::io::stderr().lock();
-        // Nobody may be left to read it.
+        // The reader may be gone.
         let _ = if self.on_terminal {
             let width = tcgetwinsize(&output).map_or(0, |size| usize::from(size.ws_col));
             // A terminal that does not know its width says 0.

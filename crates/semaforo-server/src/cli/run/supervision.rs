@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use rustix::process::{Signal, WaitStatus, getppid, getsid, kill_current_process_group};
-use semaforo_client::{Client, Error, Session};
+use semaforo_client::{Client, Error};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGTTIN, SIGTTOU};
 use signal_hook::low_level::emulate_default_handler;
 
@@ -16,9 +16,8 @@ use super::{Event, OnLost, Run};
 use crate::cli::context::Context;
 use crate::cli::exit::{self, not_started, say};
 use crate::cli::process::group::Group;
+use crate::cli::process::guarded_session::{GuardedSession, command, send_when};
 use crate::cli::process::guardian::Guardian;
-use crate::cli::process::lifetime;
-use crate::cli::process::orders::Orders;
 use crate::cli::process::signals;
 use crate::cli::process::terminal::Terminal;
 
@@ -27,7 +26,7 @@ use crate::cli::process::terminal::Terminal;
 pub(super) enum Ending {
     Exited(u8),
     Signalled(i32),
-    /// By Ctrl-C: whoever waits for this process wants to know that.
+    /// By Ctrl-C: the parent of this process wants to know that.
     Interrupted,
     /// The session was lost, and the command terminated.
     Lost,
@@ -39,8 +38,9 @@ impl Ending {
             Self::Exited(status) => ExitCode::from(status),
             Self::Signalled(signal) => ExitCode::from(exit::by_signal(signal)),
             Self::Interrupted => {
-                // The terminal would have told all of this process's group if the command were in it. A script
-                // stops only if it was told, and if the program that it waits for died of the signal.
+                // The terminal would have told all of this process's group if the command were in
+                // it. A script stops only if it was told, and if the program that it waits for died
+                // of the signal.
                 let _ = kill_current_process_group(Signal::INT);
                 let _ = emulate_default_handler(SIGINT);
                 ExitCode::from(exit::by_signal(SIGINT))
@@ -59,18 +59,12 @@ pub(super) fn run(
     sender: Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<Ending> {
-    let session = client.session().wait()?;
-    watch_holds(&held, &sender);
-    let orders = Orders {
-        connection: context.connection.clone(),
-        token: context.connection.token()?,
-        session: session.id().to_owned(),
-        ttl: run.ttl,
-        grace: run.grace,
-    };
-    let mut guardian = Guardian::start(&orders)?;
+    for held in &held {
+        send_when(held.hold().lost(), &sender, Event::Lost);
+    }
+    let (session, mut guardian) = GuardedSession::start(context, client, run.ttl, run.grace)?;
 
-    let mut command = run.command();
+    let mut command = command(&run.command);
     command
         .env("SEMAFORO_SERVER", &context.connection.server)
         .env("SEMAFORO_HOLDINGS", holdings::list(&held));
@@ -78,17 +72,18 @@ pub(super) fn run(
         command.env("SEMAFORO_FENCE", fence.to_string());
     }
     let terminal = Terminal::open();
-    // A script that starts something in the background has it ignore interrupts, and may itself need the terminal.
+    // A script that starts something in the background has it ignore interrupts, and may itself
+    // need the terminal.
     let is_in_background = signals::is_ignored(SIGINT);
     let turn =
         terminal.as_ref().map(|terminal| (terminal, terminal.is_ours() && !is_in_background));
-    let ends = session.ends();
     if run.on_lost == OnLost::Terminate {
-        // If this process is stopped from here on for too long, the guardian ends the command when it begins.
-        guardian.until(ends);
+        // If this process is stopped from here on for too long, the guardian ends the command when
+        // it begins.
+        guardian.until(session.ends());
     }
     if session.is_lost() || held.iter().any(|held| held.hold().is_lost()) {
-        guardian.farewell();
+        guardian.stop();
         return Err(anyhow!(Error::SessionLost).context("before the command was started"));
     }
     let group = match Group::start(&mut command, Some(guardian.pipe()), turn) {
@@ -97,7 +92,7 @@ pub(super) fn run(
             if let Some((terminal, true)) = turn {
                 terminal.take_back();
             }
-            guardian.farewell();
+            guardian.stop();
             return Err(not_started(&command, &error));
         }
     };
@@ -110,47 +105,24 @@ pub(super) fn run(
             }
         }
     });
-    let mut supervision = Supervision {
-        run,
-        orders,
-        guardian,
-        group,
-        terminal,
-        session,
-        ends,
-        is_lost: false,
-        ending: None,
-    };
+    let mut supervision =
+        Supervision { run, session, guardian, group, terminal, is_lost: false, ending: None };
     let ending = supervision.watch(events);
     let guardian = supervision.finish();
-    // Others go on before anybody learns that this one has ended.
+    // The next holders go on before the parent of this process learns that it has ended.
     drop(held);
     let _ = client.clone().close().wait();
-    guardian.farewell();
+    guardian.stop();
     ending
-}
-
-/// Has it told when a hold is lost.
-fn watch_holds(held: &[Held], sender: &Sender<Event>) {
-    for held in held {
-        let (lost, sender) = (held.hold().lost(), sender.clone());
-        thread::spawn(move || {
-            lost.cancelled().wait();
-            let _ = sender.send(Event::Lost);
-        });
-    }
 }
 
 /// The command while it runs, and all that watches over it.
 struct Supervision<'a> {
     run: &'a Run,
-    orders: Orders,
+    session: GuardedSession,
     guardian: Guardian,
     group: Group,
     terminal: Option<Terminal>,
-    session: Session,
-    /// Until then the session lives for sure, as the guardian was told.
-    ends: Instant,
     is_lost: bool,
     /// The command was told to end; it is killed then.
     ending: Option<Kill>,
@@ -196,8 +168,7 @@ impl Supervision<'_> {
 
     /// When the command has to be told to end, if nothing is heard.
     fn asking_time(&self) -> Option<Instant> {
-        let notice = lifetime::notice(self.run.ttl, self.run.grace);
-        Some(self.ends.checked_sub(notice).unwrap_or(self.ends)).filter(|_| self.terminates())
+        self.terminates().then(|| self.session.asking_time())
     }
 
     fn next_time(&self) -> Option<Instant> {
@@ -205,8 +176,8 @@ impl Supervision<'_> {
             Some(Kill { at, is_done: false }) => Some(at),
             Some(_) => None,
             None => {
-                let glance = Instant::now() + lifetime::glance(self.run.ttl);
-                Some(self.asking_time().map_or(glance, |time| time.min(glance)))
+                let look = self.session.next_look();
+                Some(self.asking_time().map_or(look, |time| time.min(look)))
             }
         }
     }
@@ -220,11 +191,8 @@ impl Supervision<'_> {
             }
             Some(_) => {}
             None if self.asking_time().is_some_and(|time| time <= now) => {
-                let server = &self.orders.connection.server;
-                say(&format!(
-                    "nothing is heard of {server}, and the session is about to end: terminating the command"
-                ));
-                self.terminate(self.ends);
+                say(&format!("{}: terminating the command", self.session.silence()));
+                self.terminate(self.session.ends());
             }
             None => {}
         }
@@ -236,24 +204,13 @@ impl Supervision<'_> {
     }
 
     fn look_at_the_session(&mut self) {
-        let ends = self.session.ends();
-        if ends <= self.ends {
-            // It comes nearer while the machine sleeps.
-            if !self.session.is_lost() {
-                self.ends = ends;
-            }
+        if !self.session.look() {
             return;
         }
-        self.ends = ends;
-        if !self.guardian.is_on_guard()
-            && let Ok(mut guardian) = Guardian::start(&self.orders)
-        {
-            guardian.began(self.group);
-            self.guardian = guardian;
-        }
+        self.session.replace_if_gone(&mut self.guardian, [self.group]);
         // What was told to end is not spared any more.
         if self.terminates() && self.ending.is_none() {
-            self.guardian.until(ends);
+            self.guardian.until(self.session.ends());
         }
     }
 
@@ -277,7 +234,7 @@ impl Supervision<'_> {
         let Some(terminal) = &self.terminal else { return };
         let shell = getppid().and_then(|parent| getsid(Some(parent)).ok());
         if shell.is_none() || shell != getsid(None).ok() {
-            // Nobody could continue this process.
+            // There is no shell that could continue this process.
             return self.group.send(SIGCONT);
         }
         if terminal.is_of(self.group.leader()) {
@@ -298,8 +255,7 @@ impl Supervision<'_> {
 
     fn ended(&mut self, status: WaitStatus) -> Ending {
         // While this process was stopped, the guardian may have ended it, or asked it to end.
-        let notice = lifetime::last_notice(self.run.ttl, self.run.grace);
-        let was_guarded = self.terminates() && Instant::now() + notice >= self.ends;
+        let was_guarded = self.terminates() && self.session.is_within_last_notice();
         if self.ending.is_some() || was_guarded {
             self.end_group();
             return Ending::Lost;

@@ -15,10 +15,10 @@ use super::holdings::{Held, Wanted};
 use super::progress::Progress;
 use crate::cli::exit::Failure;
 
-/// How often it is looked who is before us.
+/// How often the holders and the line are looked at, for people.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// Waits until everything is held, and says so to whoever sits at the terminal.
+/// Waits until everything is held, and says so on the terminal.
 pub(super) fn acquire(
     client: &Client,
     wanted: &[Wanted],

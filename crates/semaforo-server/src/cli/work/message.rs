@@ -10,29 +10,29 @@ use rustix::process::WaitStatus;
 use semaforo_client::{Delivery, Error};
 use serde_json::json;
 
-use super::crew::Crew;
+use super::workers::Workers;
 use crate::cli::exit::{not_started, say};
 use crate::cli::process::group::Group;
 use crate::cli::queue;
 
-/// A pipe takes at least so much before anybody reads.
+/// A pipe takes at least so much before its reader reads.
 const FITS_INTO_PIPE: usize = 4096;
-/// So many deliveries above the limit a message is given up without being run. Below, they may have been nobody's fault:
-/// also one that was returned because a worker was told to end, or died, counts as delivered. Without this a message
-/// that kills whoever has it would never be given up.
+/// So many deliveries above the limit a message is given up without being run. Below, they may not
+/// be the message's fault: also one that was returned because a worker was told to end, or died,
+/// counts as delivered. Without this a message that kills its worker would never be given up.
 const SPARE_DELIVERIES: u64 = 10;
 /// How long a message that is given up waits for space where it is to go.
-const BURIAL: Duration = Duration::from_secs(2);
+const DEAD_QUEUE_LIMIT: Duration = Duration::from_secs(2);
 /// How often it is looked meanwhile whether the worker is to end.
 const ROUND: Duration = Duration::from_millis(250);
 
-impl Crew {
+impl Workers {
     /// Runs the command for a message, and says to the queue what came of it.
     pub(super) fn handle(&self, delivery: Delivery) -> Result<()> {
         let limit = self.work.max_deliveries;
         let most = limit.map(|limit| limit.saturating_add(SPARE_DELIVERIES));
         if most.is_some_and(|most| delivery.deliveries > most) {
-            // Whoever had it before died of it, or with it.
+            // The workers that had it before died of it, or with it.
             return self.give_up(delivery, "was delivered too often");
         }
         let status = match self.run(&delivery) {
@@ -66,7 +66,8 @@ impl Crew {
             .env("SEMAFORO_DELIVERIES", delivery.deliveries.to_string());
         let (group, input) = {
             let mut running = self.running();
-            // Terminated between being taken and being started: everybody else has been told already.
+            // Terminated between being taken and being started: the commands that ran have been
+            // told already.
             if self.is_terminating() {
                 return Ok(None);
             }
@@ -92,7 +93,8 @@ impl Crew {
         let mut running = self.running();
         if self.is_terminating() {
             drop(running);
-            // Nothing of what it started may go on when its message is delivered again. All of it is killed in time.
+            // Nothing of what it started may go on when its message is delivered again. All of it
+            // is killed in time.
             group.outlast(|| {});
             running = self.running();
         }
@@ -136,7 +138,7 @@ impl Crew {
     fn give_up(&self, delivery: Delivery, reason: &str) -> Result<()> {
         let (number, deliveries) = (delivery.number, delivery.deliveries);
         if let Some(dead) = &self.work.dead
-            && let Err(error) = self.bury(dead, &delivery.payload)
+            && let Err(error) = self.put_into_dead_queue(dead, &delivery.payload)
         {
             say(&format!("message {number} cannot be put into {dead:?}: {error}"));
             return self.give_back(delivery, reason, None, true);
@@ -153,11 +155,12 @@ impl Crew {
     }
 
     /// Puts a message where those go that are given up. That may be full, also for ever.
-    fn bury(&self, dead: &str, payload: &str) -> Result<(), Error> {
-        let limit = Instant::now() + BURIAL;
+    fn put_into_dead_queue(&self, dead: &str, payload: &str) -> Result<(), Error> {
+        let limit = Instant::now() + DEAD_QUEUE_LIMIT;
         let dead = self.client.queue(dead);
         loop {
-            // The server says whether it happened. Of a put that is cancelled here nobody would know.
+            // The server says whether it happened. Of a put that is cancelled here it would not be
+            // known.
             match dead.put(payload).timeout(ROUND).wait() {
                 Err(Error::TimedOut) if !self.is_stopping() && Instant::now() < limit => {}
                 result => return result.map(drop),

@@ -1,40 +1,39 @@
 //! `semaforo work`: a command for each message of a queue.
 
-mod crew;
 mod message;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use semaforo_client::{Client, Error, Session};
+use semaforo_client::{Client, Error};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::crew::Crew;
+use self::workers::Workers;
 use super::context::Context;
 use super::duration;
 use super::exit::{self, say};
-use super::process::guardian::Guardian;
-use super::process::lifetime;
-use super::process::orders::Orders;
-use super::process::signals;
+use super::process::guarded_session::{GuardedSession, command, events_of_signals, send_when};
 
-/// The most commands at a time: each waits for a message in a request of its own, and a session has 1024.
+/// The most commands at a time: each waits for a message in a request of its own, and a session has
+/// 1024.
 const MOST_AT_A_TIME: u64 = 512;
 
 /// Runs a command for each message of a queue
 ///
-/// The command finds the message on its standard input, with a newline behind it, and SEMAFORO_QUEUE, SEMAFORO_MESSAGE
-/// (its number) and SEMAFORO_DELIVERIES (1 for the first time) in its environment. The message is acknowledged when
-/// the command exits with 0; otherwise it returns to the queue. It returns also if this process dies.
+/// The command finds the message on its standard input, with a newline behind it, and
+/// SEMAFORO_QUEUE, SEMAFORO_MESSAGE (its number) and SEMAFORO_DELIVERIES (1 for the first time) in
+/// its environment. The message is acknowledged when the command exits with 0; otherwise it returns
+/// to the queue. It returns also if this process dies.
 ///
-/// SIGTERM, SIGINT or SIGHUP: no more messages are taken, and running commands can finish; a second one terminates
-/// them.
+/// SIGTERM, SIGINT or SIGHUP: no more messages are taken, and running commands can finish; a second
+/// one terminates them.
 #[derive(Args, Debug)]
 pub(super) struct Work {
     /// The queue
@@ -76,63 +75,38 @@ enum Event {
     Signal,
     /// The client has given up the session.
     Lost,
-    /// One of the crew takes no more messages.
+    /// One of the worker threads takes no more messages.
     Left(Result<()>),
 }
 
 impl Work {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode> {
-        signals::heed_children();
-        let (sender, events) = mpsc::channel();
-        let signal_sender = sender.clone();
-        signals::watch(&[SIGTERM, SIGINT, SIGHUP], move |_| {
-            let _ = signal_sender.send(Event::Signal);
-        })?;
+        let (sender, events) = events_of_signals(&[SIGTERM, SIGINT, SIGHUP], |_| Event::Signal)?;
         let client = context.connection.open(self.ttl)?;
         self.prepare(context, &client)?;
-        let session = client.session().wait()?;
-        let (lost, lost_sender) = (session.lost(), sender.clone());
-        thread::spawn(move || {
-            lost.cancelled().wait();
-            let _ = lost_sender.send(Event::Lost);
-        });
-        let ends = session.ends();
-        let orders = Orders {
-            connection: context.connection.clone(),
-            token: context.connection.token()?,
-            session: session.id().to_owned(),
-            ttl: self.ttl,
-            grace: self.grace,
-        };
-        let mut guardian = Guardian::start(&orders)?;
-        guardian.until(ends);
+        let (session, mut guardian) =
+            GuardedSession::start(context, &client, self.ttl, self.grace)?;
+        send_when(session.lost(), &sender, Event::Lost);
+        guardian.until(session.ends());
 
         let concurrency = self.concurrency;
-        let crew = Arc::new(Crew::new(self, context, client.clone(), guardian));
+        let workers = Arc::new(Workers::new(self, context, client.clone(), guardian));
         for _ in 0..concurrency {
-            let (crew, sender) = (Arc::clone(&crew), sender.clone());
+            let (workers, sender) = (Arc::clone(&workers), sender.clone());
             thread::spawn(move || {
-                let result = crew.work();
+                let result = workers.work();
                 let _ = sender.send(Event::Left(result));
             });
         }
-        let mut watch = Watch {
-            crew,
-            orders,
-            session,
-            ends,
-            left: concurrency,
-            kill_at: None,
-            lost: false,
-            asked: 0,
-        };
+        let mut watch =
+            Watch { workers, session, left: concurrency, kill_at: None, lost: false, asked: 0 };
         let result = watch.run(&events);
-        // Some of the crew may have noticed before the main thread.
+        // Some of the worker threads may have noticed before the main thread.
         let lost = watch.lost || watch.session.is_lost();
-        let guardian = watch.crew.dismiss();
+        let guardian = watch.workers.take_guardian();
         let _ = client.close().wait();
         if let Some(guardian) = guardian {
-            guardian.farewell();
+            guardian.stop();
         }
         match result {
             _ if lost => Ok(ExitCode::from(exit::SESSION_LOST)),
@@ -155,21 +129,17 @@ impl Work {
     }
 
     fn command(&self) -> Command {
-        let mut words = self.command.iter();
-        let mut command = Command::new(words.next().map_or("".as_ref(), |word| word.as_os_str()));
-        command.args(words).stdin(Stdio::piped());
+        let mut command = command(&self.command);
+        command.stdin(Stdio::piped());
         command
     }
 }
 
 /// What the main thread knows.
 struct Watch {
-    crew: Arc<Crew>,
-    orders: Orders,
-    session: Session,
-    /// Until then the session lives for sure, as the guardian was told.
-    ends: Instant,
-    /// How many of the crew still work.
+    workers: Arc<Workers>,
+    session: GuardedSession,
+    /// How many of the worker threads still take messages.
     left: u64,
     kill_at: Option<Instant>,
     lost: bool,
@@ -178,7 +148,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Until all of the crew have left.
+    /// Until all worker threads have left.
     fn run(&mut self, events: &Receiver<Event>) -> Result<()> {
         let mut result = Ok(());
         while self.left > 0 {
@@ -192,13 +162,13 @@ impl Watch {
             match event {
                 Ok(Event::Signal) => self.signalled(),
                 Ok(Event::Lost) => {
-                    let grace = Instant::now() + self.orders.grace;
+                    let grace = Instant::now() + self.session.grace();
                     self.lose("the session is lost: terminating the commands", grace);
                 }
                 Ok(Event::Left(ended)) => {
                     self.left -= 1;
                     if ended.is_err() && result.is_ok() {
-                        self.crew.stop();
+                        self.workers.stop();
                         result = ended;
                     }
                 }
@@ -209,24 +179,14 @@ impl Watch {
         result
     }
 
-    fn asking_time(&self) -> Option<Instant> {
-        self.ends.checked_sub(lifetime::notice(self.orders.ttl, self.orders.grace))
-    }
-
     fn next_time(&self) -> Option<Instant> {
-        let glance = Instant::now() + lifetime::glance(self.orders.ttl);
-        let coming = [Some(glance), self.asking_time()].into_iter().flatten().min();
-        [coming.filter(|_| !self.lost), self.kill_at].into_iter().flatten().min()
+        let coming = self.session.next_look().min(self.session.asking_time());
+        [Some(coming).filter(|_| !self.lost), self.kill_at].into_iter().flatten().min()
     }
 
     fn look_at_the_session(&mut self) {
-        let ends = self.session.ends();
-        if ends > self.ends {
-            self.ends = ends;
-            self.crew.renewed(&self.orders, ends);
-        } else if !self.session.is_lost() {
-            // It comes nearer while the machine sleeps.
-            self.ends = ends;
+        if self.session.look() {
+            self.workers.renewed(&self.session);
         }
     }
 
@@ -234,21 +194,18 @@ impl Watch {
         let now = Instant::now();
         if self.kill_at.is_some_and(|time| time <= now) {
             self.kill_at = None;
-            self.crew.kill();
+            self.workers.kill();
         }
-        if !self.lost && self.asking_time().is_some_and(|time| time <= now) {
-            let server = &self.orders.connection.server;
-            let text = format!(
-                "nothing is heard of {server}, and the session is about to end: terminating the commands"
-            );
-            self.lose(&text, self.ends);
+        if !self.lost && self.session.asking_time() <= now {
+            let text = format!("{}: terminating the commands", self.session.silence());
+            self.lose(&text, self.session.ends());
         }
     }
 
     fn lose(&mut self, text: &str, kill_at: Instant) {
         if !std::mem::replace(&mut self.lost, true) {
             say(text);
-            self.crew.terminate();
+            self.workers.terminate();
             self.kill_by(kill_at);
         }
     }
@@ -261,12 +218,12 @@ impl Watch {
     fn signalled(&mut self) {
         self.asked += 1;
         match self.asked {
-            1 => self.crew.stop(),
+            1 => self.workers.stop(),
             2 => {
-                self.crew.terminate();
-                self.kill_by(Instant::now() + self.orders.grace);
+                self.workers.terminate();
+                self.kill_by(Instant::now() + self.session.grace());
             }
-            _ => self.crew.kill(),
+            _ => self.workers.kill(),
         }
     }
 }

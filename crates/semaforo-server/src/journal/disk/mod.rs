@@ -48,7 +48,8 @@ pub trait DiskFile: fmt::Debug + Send + 'static {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes the bytes durable, and the size if it has changed; but not the name.
     fn sync(&self) -> io::Result<()>;
-    /// Asks to forget what is cached, so that the next read comes from the disk itself. A mere hint.
+    /// Asks to forget what is cached, so that the next read comes from the disk itself. A mere
+    /// hint.
     fn forget_cache(&self) {}
 }
 

@@ -65,7 +65,7 @@ impl Disk for RealDisk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who it is only makes the message better.
+                // The process id only makes the message better.
                 let _ = file.take(64).read_to_string(&mut holder);
                 return Err(LockError::Held(holder.trim().to_owned()));
             }

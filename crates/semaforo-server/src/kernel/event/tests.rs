@@ -177,7 +177,8 @@ proptest! {
     }
 }
 
-/// Journals that were written stay readable: the bytes of each kind of event are what they always were.
+/// Journals that were written stay readable: the bytes of each kind of event are what they always
+/// were.
 #[test]
 fn the_bytes_of_events_do_not_change() {
     let answer = Answer::done().with(Header::Message, 300).with(Header::Deliveries, 2);

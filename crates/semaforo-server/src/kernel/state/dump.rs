@@ -8,7 +8,8 @@ use super::super::verb::{HoldMode, Settings};
 use super::{Barrier, Body, Object, State};
 
 impl State {
-    /// The events that make this state, without its overlay, out of nothing. The same states give the same bytes.
+    /// The events that make this state, without its overlay, out of nothing. The same states give
+    /// the same bytes.
     ///
     /// # Errors
     /// Those of the sink.

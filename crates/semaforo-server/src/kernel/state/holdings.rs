@@ -40,7 +40,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends a hold, or makes it smaller if fewer permits than it has, and more than none, are given.
+    /// Ends a hold, or makes it smaller if fewer permits than it has, and more than none, are
+    /// given.
     pub(in crate::kernel) fn release(
         &mut self,
         fence: u64,

@@ -1,7 +1,8 @@
 //! What there is: objects, sessions, holds. Folding events gives it.
 //!
-//! Beside what is journaled it has an overlay of what is not: the holds and loans of connections, and
-//! the lines of waiting requests. The overlay is empty after a recovery, and [`State::dump`] leaves it out.
+//! Beside what is journaled it has an overlay of what is not: the holds and loans of connections,
+//! and the lines of waiting requests. The overlay is empty after a recovery, and [`State::dump`]
+//! leaves it out.
 
 mod dump;
 mod holdings;
@@ -37,7 +38,8 @@ pub(super) struct Object {
     /// Tells apart objects that had the same id one after the other. Not journaled.
     pub(super) incarnation: u64,
     pub(super) body: Body,
-    /// It is gone: it has no name, and nothing is let happen here. What hangs on it is taken apart. Not journaled.
+    /// It is gone: it has no name, and nothing is let happen here. What hangs on it is taken apart.
+    /// Not journaled.
     pub(super) is_retired: bool,
     /// The fences of all holds, in their order.
     pub(super) holders: OrderedSet<u64>,
@@ -45,7 +47,7 @@ pub(super) struct Object {
     pub(super) lines: [Line; 2],
     /// The requests that wait, but in no line: dormant ones, and transfers. Not journaled.
     pub(super) aside: Line,
-    /// What is left to be done here, since there was no room for it. Not journaled.
+    /// What is left to be done here, since the budget did not allow it. Not journaled.
     pub(super) postponed: Option<Postponed>,
     /// How many requests wait, dormant or not. Not journaled.
     pub(super) waiting: u32,
@@ -59,22 +61,23 @@ impl Object {
     }
 }
 
-/// An object at which requests could be let through, but there was no room for all of them.
+/// An object at which requests could be let through, but the budget did not allow all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Postponed {
     /// Its turn among all that are postponed.
     pub(super) turn: u64,
     /// What was given back there.
     pub(super) given: Option<Give>,
-    /// That is for requests up to this ticket, and not for those that came later; at a queue, the last ticket when it
-    /// was postponed.
+    /// That is for requests up to this ticket, and not for those that came later; at a queue, the
+    /// last ticket when it was postponed.
     pub(super) upto: u64,
 }
 
 /// What an object consists of.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// A lock, a semaphore, a reader-writer lock, a latch or an event: what a policy over a word decides.
+    /// A lock, a semaphore, a reader-writer lock, a latch or an event: what a policy over a word
+    /// decides.
     Policy(PolicyObject),
     /// A barrier.
     Barrier(Barrier),
@@ -455,7 +458,8 @@ impl State {
         Some(object)
     }
 
-    /// Frees the name of an object that is gone. The object keeps its id until all that hangs on it is taken apart.
+    /// Frees the name of an object that is gone. The object keeps its id until all that hangs on it
+    /// is taken apart.
     pub(super) fn retire(&mut self, id: ObjectId) {
         let Some(object) = self.object_mut(id) else { return };
         object.is_retired = true;

@@ -6,8 +6,8 @@ use super::super::slots::Slots;
 use super::Object;
 use semaforo_protocol::Kind;
 
-/// All objects. What was created and what exists by being used is kept apart: the journal names a created object by its
-/// id, which must not depend on what was used when.
+/// All objects. What was created and what exists by being used is kept apart: the journal names a
+/// created object by its id, which must not depend on what was used when.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     created: Slots<u32, Object>,

@@ -11,8 +11,9 @@ use super::client::{Caller, Mark};
 use crate::kernel::{Answer, ConnectionKey, Content, Status};
 use crate::net::{ConnectionId, Connections};
 use crate::server::http_clients::HttpClients;
+use crate::server::json::Json;
 use crate::server::limits::PUBLISHED_EVERY;
-use crate::server::render::{Json, payload, render, render_view};
+use crate::server::render::{payload, render, render_view};
 use crate::server::statistics::ServerStatistics;
 
 impl Dispatcher {
@@ -83,7 +84,8 @@ impl Dispatcher {
             self.touched.push(id);
         }
         if let Content::Fragile(parcel) = &answer.content {
-            // A connection may be gone without our having been told: then it is as if nothing was ever sent.
+            // A connection may be gone without our having been told: then it is as if nothing was
+            // ever sent.
             let offset = net.queued(id).unwrap_or(u64::MAX);
             self.engine.in_delivery(parcel);
             client.parcels.push_back((offset, parcel.clone()));
@@ -251,8 +253,8 @@ impl Dispatcher {
         json.bytes
     }
 
-    /// Tells the other threads how much there is of everything: not more often than they can read, and not
-    /// never, if nothing happens any more.
+    /// Tells the other threads how much there is of everything: not more often than they can read,
+    /// and not never, if nothing happens any more.
     pub(super) fn publish(&mut self, net: &Connections, now: Instant) -> Option<Instant> {
         let http = self.http.as_ref()?;
         let due = self.published + PUBLISHED_EVERY;

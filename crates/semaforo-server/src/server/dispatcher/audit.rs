@@ -1,4 +1,5 @@
-//! Tokens that are read again, and lines of the log about requests that were refused and those of administrators.
+//! Tokens that are read again, and lines of the log about requests that were refused and those of
+//! administrators.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

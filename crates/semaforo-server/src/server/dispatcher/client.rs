@@ -49,7 +49,8 @@ pub(super) struct Client {
     pub(super) congested: Option<Instant>,
 }
 
-/// What may leave when the journal is durable up to a position: a connection's output, up to an offset.
+/// What may leave when the journal is durable up to a position: a connection's output, up to an
+/// offset.
 pub(super) struct Mark {
     pub(super) position: Position,
     pub(super) id: ConnectionId,

@@ -1,5 +1,5 @@
-//! Dispatches requests, over TCP and HTTP, to the engine and their answers to the clients: frames in, answers out, once per turn
-//! and after the journal.
+//! Dispatches requests, over TCP and HTTP, to the engine and their answers to the clients: frames
+//! in, answers out, once per turn and after the journal.
 
 mod answers;
 mod audit;
@@ -76,8 +76,8 @@ pub(super) struct Dispatcher {
     touched: Vec<ConnectionId>,
     /// What may leave when the journal is durable.
     marks: VecDeque<Mark>,
-    /// A message has returned in this turn. No answer may leave before that is durable: among the answers that
-    /// wait for the journal is perhaps its producer's.
+    /// A message has returned in this turn. No answer may leave before that is durable: among the
+    /// answers that wait for the journal is perhaps its producer's.
     returned: bool,
     http: Option<HttpClients>,
     /// Connections that are paused until the journal has space for what they ask.
@@ -202,7 +202,8 @@ impl Dispatcher {
 
     /// A connection waits for nothing any more, and knows it.
     fn has_given_up(&mut self, net: &mut Connections, id: ConnectionId) {
-        // Whatever was not answered goes on without this connection: a session can ask for it again.
+        // Whatever was not answered goes on without this connection: a session can ask for it
+        // again.
         if let Some(client) = self.client(id) {
             client.in_order |= std::mem::take(&mut client.gives_up);
             let finishes = std::mem::take(&mut client.finishes);
@@ -225,8 +226,8 @@ impl Dispatcher {
         }
     }
 
-    /// Listens to the thread that speaks HTTP, which ends after this one's connections: its requests are refused
-    /// meanwhile, and a message that it could not send returns.
+    /// Listens to the thread that speaks HTTP, which ends after this one's connections: its
+    /// requests are refused meanwhile, and a message that it could not send returns.
     pub(super) fn hear_out_http(&mut self, net: &mut Connections) {
         while let Some(word) = self.http.as_ref().and_then(HttpClients::wait_for_word) {
             let now = Instant::now();
@@ -332,8 +333,8 @@ impl Service for Dispatcher {
     }
 
     fn received(&mut self, net: &mut Connections, id: ConnectionId, input: &[u8]) -> usize {
-        // Not the beginning of the turn: this may have been sent after it, and a client counts its session's time from
-        // there.
+        // Not the beginning of the turn: this may have been sent after it, and a client counts its
+        // session's time from there.
         let begun = Instant::now();
         self.engine.turn_begins(begun);
         let share = share(begun.saturating_duration_since(net.now()));

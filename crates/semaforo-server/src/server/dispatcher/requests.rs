@@ -61,7 +61,8 @@ impl Dispatcher {
                 return Next::Hold;
             }
         };
-        // Requests that were let through come first: a taker is sent its message before the producer learns.
+        // Requests that were let through come first: a taker is sent its message before the
+        // producer learns.
         self.deliver(net);
         self.respond(net, caller, name, &answer);
         Next::Go
@@ -411,8 +412,8 @@ fn read(frame: &[u8]) -> (Request<'_>, Option<RequestError>) {
     }
 }
 
-/// What is wrong with the id of a request, if anything is. Over HTTP it comes back in a header, which
-/// has no place for control characters.
+/// What is wrong with the id of a request, if anything is. Over HTTP it comes back in a header,
+/// which has no place for control characters.
 fn wrong_with_id(id: &str, caller: Caller) -> Option<String> {
     if id.len() > MAX_ID {
         return Some(format!("header id has more than {MAX_ID} bytes"));
@@ -460,7 +461,7 @@ fn is_new(kernel: &Kernel, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// A session's id, which nobody can guess.
+/// A session's id, which cannot be guessed.
 fn draw() -> SessionId {
     let mut bytes = [0; 16];
     // Without randomness there are no secrets, and nothing better to do than to end.

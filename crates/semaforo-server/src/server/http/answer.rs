@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime};
 
-use semaforo_protocol::wire;
+use crate::server::json::Json;
 
 use super::Refusal;
 use super::openapi::header_name;
@@ -91,9 +91,8 @@ impl Answer<'_> {
 impl Refusal {
     /// `{"error": "..."}`, as everywhere.
     pub(super) fn payload(&self) -> Vec<u8> {
-        let mut payload = b"{\"error\":".to_vec();
-        wire::write_string(&mut payload, &self.reason);
-        payload.extend_from_slice(b"}\n");
+        let mut payload = Vec::new();
+        Json::line(&mut payload, |json| json.text("error", &self.reason));
         payload
     }
 }

@@ -58,8 +58,8 @@ impl Body {
         self.bytes
     }
 
-    /// Takes what belongs to the body; answers how much that was. Less than all means that the body is
-    /// complete, or that a line is.
+    /// Takes what belongs to the body; answers how much that was. Less than all means that the body
+    /// is complete, or that a line is.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<usize, Refusal> {
         let mut rest = input;
         loop {

@@ -80,7 +80,7 @@ impl Head {
         if let Some(authority) = authority(request.path.unwrap_or_default()) {
             head.host = Some(authority.to_owned());
         }
-        // Nobody with HTTP/1.0 knows what to do with it.
+        // A client of HTTP/1.0 does not know what to do with it.
         head.expects_continue &= is_newest && head.body != BodyLength::None;
         Ok(head)
     }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// Connections at a time. Each may hold one request that waits; programs that hold thousands use the
-/// TCP port, where one connection carries them all.
+/// Connections at a time. Each may hold one request that waits; programs that hold thousands use
+/// the TCP port, where one connection carries them all.
 pub const CONNECTIONS: usize = 1000;
 
 /// Places beyond those, for health, statistics and administration.
 pub const RESERVED: usize = 16;
 
-/// Bytes of a request line and its headers, or of the trailers of a body. Ours are short; browsers and proxies
-/// stay below 8 KiB.
+/// Bytes of a request line and its headers, or of the trailers of a body. Ours are short; browsers
+/// and proxies stay below 8 KiB.
 pub const HEAD: usize = 16 << 10;
 
 /// Headers of a request.
@@ -23,9 +23,9 @@ pub const HEAD_TIME: Duration = Duration::from_secs(10);
 pub const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Between two requests of a connection. Longer than the minute that many clients keep connections,
-/// so that it is they who close.
+/// so that clients close first.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
 
-/// For everything that a connection in a reserved place does: sixteen silent ones must not keep an operator
-/// out.
+/// For everything that a connection in a reserved place does: sixteen silent ones must not keep an
+/// operator out.
 pub const RESERVED_TIME: Duration = Duration::from_secs(2);

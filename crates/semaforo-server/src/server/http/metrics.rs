@@ -76,8 +76,8 @@ impl Family {
         self
     }
 
-    /// The samples of a histogram: how many fell into each bucket (by its upper bound, in order; not
-    /// cumulated), how many above all of them, and the sum of all.
+    /// The samples of a histogram: how many fell into each bucket (by its upper bound, in order;
+    /// not cumulated), how many above all of them, and the sum of all.
     pub fn buckets(
         &mut self,
         labels: &[(&str, &str)],

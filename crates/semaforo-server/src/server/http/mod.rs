@@ -9,10 +9,10 @@
 //! | `GET /metrics` | statistics, for Prometheus |
 //! | `GET /openapi.json` | all of this, for programs |
 //!
-//! A thread of its own runs [`Http`] over the [connection layer](crate::net). What it cannot answer itself
-//! it hands, as the very bytes that a TCP client would have sent, to a [`Backend`], which answers
-//! with the bytes that a TCP client would have got. So there is one protocol, and HTTP is a way to carry
-//! it.
+//! A thread of its own runs [`Http`] over the [connection layer](crate::net). What it cannot answer
+//! itself it hands, as the very bytes that a TCP client would have sent, to a [`Backend`], which
+//! answers with the bytes that a TCP client would have got. So there is one protocol, and HTTP is a
+//! way to carry it.
 //!
 //! ```no_run
 //! # use semaforo_server::{net, server::http::{self, Backend, Http, Options}};
@@ -32,8 +32,9 @@
 //! refused, and `Host` must be an address, `localhost` or a name below it, or one that was
 //! configured.
 //!
-//! **A full server can still be looked at.** Beyond its [budget](Options::connections) of connections, a few are accepted
-//! that may only ask for health, statistics and administration, one request each.
+//! **A full server can still be looked at.** Beyond its [budget](Options::connections) of
+//! connections, a few are accepted that may only ask for health, statistics and administration, one
+//! request each.
 
 mod answer;
 mod body;
@@ -80,8 +81,8 @@ pub struct Submission {
 pub struct Answered {
     /// The request that it answers.
     pub ticket: Ticket,
-    /// The answer object, as [`wire::write_answer`](semaforo_protocol::wire::write_answer) writes it. If it is
-    /// empty there is no answer, and the connection ends without one.
+    /// The answer object, as [`wire::write_answer`](semaforo_protocol::wire::write_answer) writes
+    /// it. If it is empty there is no answer, and the connection ends without one.
     pub frame: Vec<u8>,
     /// Whether to say, with [`Backend::settled`], what became of it.
     pub confirm: bool,
@@ -90,7 +91,7 @@ pub struct Answered {
     pub known: bool,
 }
 
-/// There is no room for another request at the moment.
+/// No other request can be taken at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -105,9 +106,11 @@ pub enum Health {
     Failing(&'static str),
 }
 
-/// Where requests are decided. All of its methods are called on the thread of HTTP, and none may block.
+/// Where requests are decided. All of its methods are called on the thread of HTTP, and none may
+/// block.
 pub trait Backend {
-    /// Takes a request. Every request that was taken is answered exactly once, also if it is cancelled.
+    /// Takes a request. Every request that was taken is answered exactly once, also if it is
+    /// cancelled.
     fn submit(&mut self, ticket: Ticket, request: Submission) -> Result<(), Busy>;
 
     /// The client has gone away: if the request still waits, it should not wait any longer.
@@ -122,7 +125,8 @@ pub trait Backend {
         let _ = ticket;
     }
 
-    /// For an answer that asked for it: whether the client's socket accepted any byte of it. Told once.
+    /// For an answer that asked for it: whether the client's socket accepted any byte of it. Told
+    /// once.
     fn settled(&mut self, ticket: Ticket, accepted: bool) {
         let _ = (ticket, accepted);
     }
@@ -188,7 +192,8 @@ pub struct Options {
     pub body: usize,
     /// Levels of a request.
     pub depth: usize,
-    /// Names, without a port, by which clients may call this server in `Host`, in addition to those that are always allowed.
+    /// Names, without a port, by which clients may call this server in `Host`, in addition to those
+    /// that are always allowed.
     pub hosts: Vec<String>,
     /// How long a client may take.
     pub times: Times,

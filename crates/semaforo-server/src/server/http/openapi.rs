@@ -7,6 +7,12 @@ use semaforo_protocol::table::{
 };
 use serde_json::{Map, Value as Json, json};
 
+const FENCE: &str = "fence";
+/// The headers that name a hold, or a delivery.
+const NAMES_OF_HOLDS: [&str; 3] = [FENCE, "message", "deliveries"];
+/// What the answer to the making of an object says.
+const CREATED: &str = "created";
+
 /// Statuses that any operation may have.
 const STATUSES: &[u16] =
     &[200, 400, 401, 403, 405, 408, 409, 410, 413, 415, 421, 429, 431, 503, 507];
@@ -145,7 +151,8 @@ fn describe(resource: &Resource, row: &Row) -> Json {
     described
 }
 
-/// Text of so many bytes without control characters. A schema counts characters, of which one may have four bytes.
+/// Text of so many bytes without control characters. A schema counts characters, of which one may
+/// have four bytes.
 fn text_schema(least: usize, most: usize) -> Json {
     let few = most / 4;
     let pattern = format!("^([ -~]{{{least},{most}}}|{PLAIN}{{{least},{few}}})$");
@@ -240,52 +247,60 @@ fn done(resource: &Resource, row: &Row) -> Json {
     response
 }
 
-/// What can be asked next, with what was answered.
+/// What can be asked next, and where what it has to name was said: in the answer, or in the request.
 fn links(resource: &Resource, row: &Row) -> Map<String, Json> {
-    let (object, session) = (("name", "$request.path.name"), ("session", "$request.query.session"));
-    let opened = ("session", "$response.header.Semaforo-Session");
-    let fence = ("fence", "$response.header.Semaforo-Fence");
-    let message = ("message", "$response.header.Semaforo-Message");
-    let deliveries = ("deliveries", "$response.header.Semaforo-Deliveries");
-    type Next<'a> = (&'a str, Vec<Method>, Vec<(&'a str, &'a str)>);
-    let next: Vec<Next<'_>> = match (resource.path, row.method) {
-        ("sessions", Method::Open) => vec![
-            ("sessions", vec![Method::KeepAlive, Method::Close], vec![opened]),
-            ("locks", vec![Method::Acquire], vec![opened]),
-            ("rwlocks", vec![Method::Acquire], vec![opened]),
-        ],
-        ("locks" | "semaphores", Method::Acquire) => {
-            vec![(
-                resource.path,
-                vec![Method::Release, Method::Check],
-                vec![object, session, fence],
-            )]
-        }
-        ("rwlocks", Method::Acquire) => {
-            let methods = vec![Method::Release, Method::Check, Method::Downgrade];
-            vec![(resource.path, methods, vec![object, session, fence])]
-        }
-        ("queues", Method::Take) => {
-            let delivery = vec![object, session, message, deliveries];
-            vec![(resource.path, vec![Method::Ack, Method::Return], delivery)]
-        }
-        (_, Method::Create) => {
-            let others = resource.rows.iter().filter(|other| other.method != Method::Create);
-            vec![(resource.path, others.map(|other| other.method).collect(), vec![object])]
-        }
-        _ => Vec::new(),
-    };
+    let all = resources().flat_map(|it| it.rows.iter().map(move |next| (it, next)));
     let mut links = Map::new();
-    for (tag, methods, parameters) in next {
-        for method in methods {
-            let parameters: Map<String, Json> =
-                parameters.iter().map(|(name, from)| ((*name).to_owned(), json!(from))).collect();
-            let operation = id(tag, method);
-            let link = json!({ "operationId": operation, "parameters": parameters });
-            links.insert(operation, link);
-        }
+    for (other, next) in all {
+        let Some(parameters) = known_parameters(resource, row, other, next) else { continue };
+        let operation = id(other.path, next.method);
+        let link = json!({ "operationId": operation, "parameters": Json::Object(parameters) });
+        links.insert(operation, link);
     }
     links
+}
+
+/// What is known of a request after another one: the session that was opened, the object that was
+/// made, or the hold or delivery that was granted.
+fn known_parameters(
+    resource: &Resource,
+    row: &Row,
+    other: &Resource,
+    next: &Row,
+) -> Option<Map<String, Json>> {
+    let answers = |name: &str| row.answers.contains(&name);
+    let is_here = other.path == resource.path && next.method != row.method;
+    let mut parameters = Map::new();
+    let mut know = |name: &str, from: String| parameters.insert(name.to_owned(), from.into());
+    if answers(SESSION.name) {
+        let grants_at_once = other.kind.is_some_and(Kind::exists_by_use)
+            && next.answers.contains(&FENCE)
+            && !next.names_a_hold;
+        if !(grants_at_once || is_here && next.session == Session::Must) {
+            return None;
+        }
+        know(SESSION.name, answered(SESSION.name));
+    } else if is_here && answers(CREATED) {
+        know("name", "$request.path.name".to_owned());
+    } else if is_here && next.names_a_hold {
+        let named = next.headers.iter().filter(|header| NAMES_OF_HOLDS.contains(&header.name));
+        for header in named {
+            if !answers(header.name) {
+                return None;
+            }
+            know(header.name, answered(header.name));
+        }
+        know("name", "$request.path.name".to_owned());
+        know(SESSION.name, format!("$request.query.{}", SESSION.name));
+    } else {
+        return None;
+    }
+    Some(parameters)
+}
+
+/// Where a header of an answer stands, in the language of links.
+fn answered(name: &str) -> String {
+    format!("$response.header.{}", header_name(name))
 }
 
 fn object_endpoint() -> Json {

@@ -136,7 +136,7 @@ impl Parser {
         let keep_alive = head.keep_alive && head.body == BodyLength::None && head.method != "HEAD";
         let refused = |refusal| (refusal, keep_alive);
         let route = match route(&head) {
-            // Whoever asks how the server is may call it by any name.
+            // A health check may call the server by any name.
             Ok(route @ (Route::Health | Route::Ready)) => route,
             routed => {
                 guard::check(&head, &options.hosts).map_err(refused)?;

@@ -24,7 +24,7 @@ pub struct Http<B> {
     /// By the index of their connection.
     clients: Vec<Option<Client>>,
     connected: usize,
-    /// Who waits for which answer.
+    /// The connection that waits for each answer.
     tickets: HashMap<Ticket, ConnectionId>,
     last_ticket: Ticket,
     /// Clients with answers whose fate is to be reported.
@@ -168,7 +168,7 @@ impl<B: Backend> Http<B> {
 
     /// Closes a connection that can be spared: one that is not known, or else one that is slow.
     /// Whether there was any.
-    fn make_room(&mut self, net: &mut Connections) -> bool {
+    fn free_a_place(&mut self, net: &mut Connections) -> bool {
         let now = net.now();
         let spared = net.open().filter_map(|id| {
             let client = self.clients.get(id.index())?.as_ref()?;
@@ -327,7 +327,7 @@ impl<B: Backend> Http<B> {
         let id = self.tickets.remove(&ticket);
         let waiting = id.and_then(|id| self.client(id)?.waiting.take());
         let (Some(id), Some(waiting)) = (id, waiting) else {
-            // Who asked has gone away.
+            // The connection that asked is gone.
             if answered.confirm {
                 self.backend.settled(ticket, false);
             }
@@ -432,7 +432,7 @@ impl<B: Backend> Service for Http<B> {
         self.connected += 1;
         self.backend.connected(id, peer.address);
         let is_full = self.connected > self.options.connections;
-        let is_reserved = is_full && !self.make_room(net);
+        let is_reserved = is_full && !self.free_a_place(net);
         let Times { first, reserved, .. } = self.options.times;
         let time = if is_reserved { reserved } else { first };
         net.set_deadline(id, Some(net.now() + time));
@@ -486,7 +486,7 @@ impl<B: Backend> Service for Http<B> {
         input.len() - rest.len()
     }
 
-    /// Nobody is there to wait for an answer.
+    /// The connection that waited for an answer is closed.
     fn ended(&mut self, _: &mut Connections, id: ConnectionId) {
         if let Some(waiting) = self.client(id).and_then(|client| client.waiting.as_ref()) {
             let ticket = waiting.ticket;

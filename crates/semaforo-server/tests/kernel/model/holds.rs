@@ -89,7 +89,8 @@ impl Model {
         }
     }
 
-    /// The hold that is meant: the kernel's fence is known to the runner, which put the grant's request there.
+    /// The hold that is meant: the kernel's fence is known to the runner, which put the grant's
+    /// request there.
     fn mine(&self, caller: &Caller, name: &str, fence: Option<u64>) -> Result<usize, u16> {
         let owner = Self::owner(caller);
         let mut all = (0..self.holds.len()).filter(|at| {

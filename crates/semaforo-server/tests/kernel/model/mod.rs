@@ -1,5 +1,5 @@
-//! What the kernel has to do, said as simply as possible: lists are searched from their beginnings, and
-//! nothing is kept that can be counted.
+//! What the kernel has to do, said as simply as possible: lists are searched from their beginnings,
+//! and nothing is kept that can be counted.
 
 mod holds;
 mod places;
@@ -17,8 +17,8 @@ pub(crate) enum Owner {
     Session(u128),
 }
 
-/// An answer as far as it can be foretold. Fences and generations are numbers of the kernel's choice: they are
-/// named by the request or the round that they were first given to.
+/// An answer as far as it can be foretold. Fences and generations are numbers of the kernel's
+/// choice: they are named by the request or the round that they were first given to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) status: u16,
@@ -132,7 +132,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// What the runner creates: a semaphore, an open one without permits, a latch, a manual and an automatic event, a queue.
+    /// What the runner creates: a semaphore, an open one without permits, a latch, a manual and an
+    /// automatic event, a queue.
     pub(crate) fn new(now: Millis, permits: u32, count: u64, capacity: usize) -> Self {
         Self {
             now,
@@ -281,7 +282,7 @@ impl Model {
         Received::Waits
     }
 
-    /// Whether it can be granted something: somebody is there to take it, and reads.
+    /// Whether it can be granted something: its connection is there to take it, and reads.
     fn is_awake(&self, wait: &Wait) -> bool {
         matches!(wait.ask, Ask::Arrive { .. } | Ask::Transfer { .. })
             || wait.connection.is_some_and(|connection| !self.paused.contains(&connection))
@@ -426,7 +427,7 @@ impl Model {
         }
     }
 
-    /// Those who have to hear from a server that stops.
+    /// The requests that have to hear from a server that stops.
     pub(crate) fn attached(&self) -> Vec<Request> {
         self.waits
             .iter()

@@ -66,7 +66,7 @@ impl Model {
         answer
     }
 
-    /// Whoever transferred it can go.
+    /// The request that transferred it can go.
     fn delivered(&mut self, number: u64) {
         let is_sender = |ask: &Ask| *ask == Ask::Transfer { number };
         if let Some(wait) = self.first(QUEUE, is_sender) {

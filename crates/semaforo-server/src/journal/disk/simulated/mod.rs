@@ -1,7 +1,7 @@
 //! A disk for tests, in memory, that remembers what was synced and forgets the rest in a crash.
 //!
-//! It is as malicious as a real one may be: what was not synced survives in any combination. Of a write any
-//! sectors may be there, and any of the creations, renames and removals.
+//! It is as malicious as a real one may be: what was not synced survives in any combination. Of a
+//! write any sectors may be there, and any of the creations, renames and removals.
 
 mod inode;
 mod luck;
@@ -26,7 +26,7 @@ pub struct SimulatedDisk {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Somebody may go on who was held.
+    /// A thread that was held may go on.
     released: Condvar,
 }
 
@@ -77,8 +77,8 @@ impl SimulatedDisk {
         self.state().operations
     }
 
-    /// The power fails during the `n`-th operation from now, counting from 0: it may have happened or not,
-    /// and so may all that was not synced; everything after it fails.
+    /// The power fails during the `n`-th operation from now, counting from 0: it may have happened
+    /// or not, and so may all that was not synced; everything after it fails.
     pub fn crash_at(&self, n: u64) {
         let mut state = self.state();
         state.crash_at = Some(state.operations + n);
@@ -105,7 +105,8 @@ impl SimulatedDisk {
         self.state().used()
     }
 
-    /// Operations on files whose name begins like this wait until [`release`](Self::release): a very slow disk.
+    /// Operations on files whose name begins like this wait until [`release`](Self::release): a
+    /// very slow disk.
     pub fn hold(&self, prefix: &str) {
         self.state().held = Some(prefix.to_owned());
     }
@@ -116,15 +117,15 @@ impl SimulatedDisk {
         self.shared.released.notify_all();
     }
 
-    /// Waits until somebody is held.
+    /// Waits until a thread is held.
     pub fn wait_until_held(&self) {
         let state = self.state();
         let waited = self.shared.released.wait_while(state, |state| state.waiting == 0);
         drop(waited);
     }
 
-    /// The process dies, but not the machine: all is as written, and not more durable than before. After a crash,
-    /// this is what makes it the process's alone.
+    /// The process dies, but not the machine: all is as written, and not more durable than before.
+    /// After a crash, this is what makes it the process's alone.
     pub fn kill(&self) {
         let mut state = self.state();
         state.end_life();

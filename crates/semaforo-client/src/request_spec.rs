@@ -1,4 +1,4 @@
-//! What is to be asked of the server, and how often it may be asked.
+//! A request as the program wants it: method, path, headers, and how it may be repeated.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,42 +12,42 @@ use super::lease::Lease;
 use super::{Error, Reply};
 
 /// What an answer may have besides what was in the request: that has to be read, too.
-const AROUND: usize = 1 << 10;
+const ANSWER_OVERHEAD: usize = 1 << 10;
 
-/// What is to be asked.
+/// What is to be asked of the server.
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct RequestSpec {
     pub(super) method: Cow<'static, str>,
     pub(super) path: String,
     /// What the table of methods says of it, if it has such a method.
     pub(super) row: Option<&'static Row>,
     pub(super) headers: Vec<(Cow<'static, str>, String)>,
     pub(super) payload: Option<String>,
-    pub(super) mode: Mode,
+    pub(super) repeat: Repeat,
     /// The server takes a time limit for it.
     pub(super) waits: bool,
     pub(super) undo: Undo,
-    /// The session of the hold that this is about; none: whichever is used now.
+    /// The session of the hold that this is about; none: the one that is used now.
     pub(super) lease: Option<Arc<Lease>>,
-    /// Has a number of its session also with [`Mode::Again`], if one is left.
-    pub(super) is_numbered: bool,
+    /// Has a number of its session also with [`Repeat::UntilDone`], if one is left.
+    pub(super) wants_number: bool,
 }
 
 /// How a request is repeated when its connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum Repeat {
     /// It is not, since it was perhaps done. Without a session.
-    Once,
+    Never,
     /// As it is: asking twice does no harm. Without a session.
-    Free,
+    Idempotent,
     /// With its session, as it is: the second time finds nothing to do. It stays to be done when
     /// no caller waits for the answer any more. It does not wait for a number of its session.
-    Again,
+    UntilDone,
     /// With its session and its number, by which the server knows whether it was done.
-    Safe,
+    Numbered,
 }
 
-/// What gives back that which was granted and nobody claimed.
+/// What gives back a grant that was not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
     Nothing,
@@ -61,26 +61,26 @@ pub(super) enum Undo {
 
 impl Undo {
     /// The request that gives back what was granted by this answer.
-    pub(super) fn plan(self, path: &str, mode: Mode, reply: &Reply) -> Option<Plan> {
+    pub(super) fn spec(self, path: &str, repeat: Repeat, reply: &Reply) -> Option<RequestSpec> {
         Some(match self {
             Self::Nothing => return None,
-            Self::Release => {
-                Plan::new(Method::Release, path, mode).header("fence", reply.header("fence")?)
-            }
+            Self::Release => RequestSpec::new(Method::Release, path, repeat)
+                .header("fence", reply.header("fence")?),
             Self::Add(permits) => {
                 // To add twice is not the same as once: with a number, or not again.
-                let mode = if mode == Mode::Again { Mode::Safe } else { Mode::Once };
-                Plan::new(Method::Release, path, mode).header("permits", permits)
+                let repeat =
+                    if repeat == Repeat::UntilDone { Repeat::Numbered } else { Repeat::Never };
+                RequestSpec::new(Method::Release, path, repeat).header("permits", permits)
             }
-            Self::Return => Plan::new(Method::Return, path, mode)
+            Self::Return => RequestSpec::new(Method::Return, path, repeat)
                 .settles(reply.header("message")?, reply.header("deliveries")?),
         })
     }
 }
 
-/// The headers that the client adds.
+/// The headers that the client itself adds to a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Own<'a> {
+pub(super) struct ClientHeaders<'a> {
     pub(super) id: u64,
     /// Milliseconds.
     pub(super) timeout: Option<u64>,
@@ -89,7 +89,7 @@ pub(super) struct Own<'a> {
     pub(super) session: Option<&'a str>,
 }
 
-impl<'a> Own<'a> {
+impl<'a> ClientHeaders<'a> {
     pub(super) fn headers(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let number = |name, value: Option<u64>| Some((name, Value::Number(value?)));
         let headers = [
@@ -103,18 +103,18 @@ impl<'a> Own<'a> {
     }
 }
 
-impl Plan {
-    pub(super) fn new(method: Method, path: impl Into<String>, mode: Mode) -> Self {
-        let plan = Self::raw(method.name(), path, mode);
-        let waits = plan.row.is_some_and(Row::waits);
-        Self { waits, ..plan }
+impl RequestSpec {
+    pub(super) fn new(method: Method, path: impl Into<String>, repeat: Repeat) -> Self {
+        let spec = Self::raw(method.name(), path, repeat);
+        let waits = spec.row.is_some_and(Row::waits);
+        Self { waits, ..spec }
     }
 
     /// Of a method that the caller names. Whether it may wait is for the caller to say, too.
     pub(super) fn raw(
         method: impl Into<Cow<'static, str>>,
         path: impl Into<String>,
-        mode: Mode,
+        repeat: Repeat,
     ) -> Self {
         let (method, path) = (method.into(), path.into());
         Self {
@@ -123,11 +123,11 @@ impl Plan {
             path,
             headers: Vec::new(),
             payload: None,
-            mode,
+            repeat,
             waits: false,
             undo: Undo::Nothing,
             lease: None,
-            is_numbered: false,
+            wants_number: false,
         }
     }
 
@@ -173,7 +173,7 @@ impl Plan {
     /// Ends this delivery of a message, and no other: the message may be out again when this
     /// arrives late, or a second time.
     pub(super) fn settles(mut self, message: impl ToString, deliveries: impl ToString) -> Self {
-        self.is_numbered = true;
+        self.wants_number = true;
         self.header("message", message).header("deliveries", deliveries)
     }
 
@@ -191,31 +191,31 @@ impl Plan {
     }
 
     /// Appends the request.
-    pub(super) fn write(&self, output: &mut Vec<u8>, own: Own<'_>) {
+    pub(super) fn write(&self, output: &mut Vec<u8>, own: ClientHeaders<'_>) {
         let headers = self.headers.iter().map(|(name, value)| (&**name, Value::Text(value)));
         let payload = self.payload.as_deref().map(str::as_bytes);
         write_request(output, &self.method, &self.path, own.headers().chain(headers), payload);
     }
 
-    /// Whether some server can read it. One that cannot does not know whose request it is, and closes
-    /// the connection, on which all the others depend. How much this one takes is known when the
-    /// request is sent.
+    /// Whether some server can read it. One that cannot does not know whose request it is, and
+    /// closes the connection, on which all the others depend. How much this one takes is known when
+    /// the request is sent.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if self.mode == Mode::Again {
+        if self.repeat == Repeat::UntilDone {
             // It ends what was granted, and has nothing in it that was not in the request for that.
             return Ok(());
         }
-        let is_safe = self.mode == Mode::Safe;
-        let widest = Own {
+        let is_numbered = self.repeat == Repeat::Numbered;
+        let widest = ClientHeaders {
             id: u64::MAX,
             timeout: self.waits.then_some(u64::MAX),
-            seq: is_safe.then_some(u64::MAX),
-            acked: is_safe.then_some(u64::MAX),
-            session: is_safe.then_some("0123456789abcdef0123456789abcdef"),
+            seq: is_numbered.then_some(u64::MAX),
+            acked: is_numbered.then_some(u64::MAX),
+            session: is_numbered.then_some("0123456789abcdef0123456789abcdef"),
         };
         let mut frame = Vec::new();
         self.write(&mut frame, widest);
-        let mut limits = Limits { size: LIMITS.size - AROUND, ..LIMITS };
+        let mut limits = Limits { size: LIMITS.size - ANSWER_OVERHEAD, ..LIMITS };
         if self.is(Method::Echo) {
             // The answer is one level deeper, and has to be read, too.
             limits.depth -= 1;
@@ -248,15 +248,15 @@ impl Plan {
     }
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for RequestSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A session and a token are secrets, and others may be in a payload.
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
-        f.debug_struct("Plan")
+        f.debug_struct("RequestSpec")
             .field("method", &self.method)
             .field("path", &self.path)
             .field("headers", &headers)
-            .field("mode", &self.mode)
+            .field("repeat", &self.repeat)
             .finish_non_exhaustive()
     }
 }
@@ -267,20 +267,20 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let plan = Plan::raw("X", "/y", Mode::Once).header("session", "secret");
-        let shown = format!("{:?}", plan.payload("\"secret\""));
+        let spec = RequestSpec::raw("X", "/y", Repeat::Never).header("session", "secret");
+        let shown = format!("{:?}", spec.payload("\"secret\""));
         assert!(shown.contains("session") && !shown.contains("secret"), "{shown}");
     }
 
-    fn refusal(plan: &Plan) -> (u16, String) {
-        match plan.check() {
+    fn refusal(spec: &RequestSpec) -> (u16, String) {
+        match spec.check() {
             Err(Error::Refused { status, message }) => (status, message),
             other => panic!("{other:?}"),
         }
     }
 
-    fn put(payload: &str) -> Plan {
-        Plan::new(Method::Put, "/queues/x", Mode::Safe).payload(payload)
+    fn put(payload: &str) -> RequestSpec {
+        RequestSpec::new(Method::Put, "/queues/x", Repeat::Numbered).payload(payload)
     }
 
     fn nested(levels: usize) -> String {
@@ -292,11 +292,16 @@ mod tests {
         for payload in ["1", " [1, {}] \r\n", "null", "\"}\"", &nested(63)] {
             assert!(put(payload).check().is_ok(), "{payload}");
         }
-        let odd = Plan::raw("\0\"", "/locks/\n\"}", Mode::Once).header("\u{7}\"", "\\\"");
+        let odd = RequestSpec::raw("\0\"", "/locks/\n\"}", Repeat::Never).header("\u{7}\"", "\\\"");
         assert!(odd.check().is_ok());
-        let at_most = LIMITS.size - AROUND - 400;
+        let at_most = LIMITS.size - ANSWER_OVERHEAD - 400;
         assert!(put(&format!("\"{}\"", "x".repeat(at_most))).check().is_ok());
-        assert!(Plan::new(Method::Echo, "", Mode::Free).payload(nested(62)).check().is_ok());
+        assert!(
+            RequestSpec::new(Method::Echo, "", Repeat::Idempotent)
+                .payload(nested(62))
+                .check()
+                .is_ok()
+        );
     }
 
     #[test]
@@ -327,18 +332,27 @@ mod tests {
     #[test]
     fn sizes_and_depths() {
         assert_eq!(refusal(&put(&nested(64))).0, 413);
-        assert_eq!(refusal(&put(&format!("\"{}\"", "x".repeat(LIMITS.size - AROUND)))).0, 413);
-        assert_eq!(refusal(&Plan::raw("echo-x", "", Mode::Free).payload(nested(63))).0, 413);
-        assert_eq!(refusal(&Plan::new(Method::Show, "x".repeat(LIMITS.size), Mode::Free)).0, 413);
+        assert_eq!(
+            refusal(&put(&format!("\"{}\"", "x".repeat(LIMITS.size - ANSWER_OVERHEAD)))).0,
+            413
+        );
+        assert_eq!(
+            refusal(&RequestSpec::raw("echo-x", "", Repeat::Idempotent).payload(nested(63))).0,
+            413
+        );
+        assert_eq!(
+            refusal(&RequestSpec::new(Method::Show, "x".repeat(LIMITS.size), Repeat::Idempotent)).0,
+            413
+        );
     }
 
     #[test]
     fn headers_twice_or_without_end() {
-        let raw = || Plan::raw("X", "", Mode::Once);
+        let raw = || RequestSpec::raw("X", "", Repeat::Never);
         assert_eq!(refusal(&raw().header("ID", 1)).0, 400);
         assert_eq!(refusal(&raw().header("a", 1).header("A", 2)).0, 400);
         assert!(raw().header("session", "s").check().is_ok());
-        let many = (0..65).fold(raw(), |plan, number| plan.header(format!("h{number}"), 0));
+        let many = (0..65).fold(raw(), |spec, number| spec.header(format!("h{number}"), 0));
         assert_eq!(refusal(&many).0, 400);
     }
 }

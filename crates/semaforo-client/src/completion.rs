@@ -1,4 +1,4 @@
-//! Where an outcome is put, by the client's thread, for the one who asked.
+//! The outcome of a request, on its way from the client's thread to the call that waits for it.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use semaforo::Event;
 
 use super::lease::Lease;
-use super::plan::Undo;
+use super::request_spec::Undo;
 use super::{Error, Reply};
 
 /// An answer, and what is needed to give back what it grants.
@@ -37,25 +37,25 @@ impl Granted {
 
 pub(super) type Outcome = Result<Granted, Error>;
 
-/// Where an outcome is put.
+/// What a call waits for: the outcome of its request.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct Completion {
     state: Mutex<State>,
     done: Event,
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// Nobody knows yet.
+    /// There is no outcome yet.
     #[default]
     Pending,
     /// It is there to be claimed.
     Done(Outcome),
-    /// Nobody will put, or claim, anything any more.
+    /// The outcome was claimed, or the call withdrawn.
     Over,
 }
 
-impl Slot {
+impl Completion {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +73,7 @@ impl Slot {
         }
     }
 
-    /// Puts the outcome there, or gives it back if nobody waits for it any more.
+    /// Puts the outcome there, or gives it back if its call has withdrawn.
     fn put(&self, outcome: Outcome) -> Result<(), Outcome> {
         {
             let mut state = self.state();
@@ -82,44 +82,44 @@ impl Slot {
             }
             *state = State::Done(outcome);
         }
-        // Somebody's waker that panics must not end the client's thread, on which all depend.
+        // A caller's waker that panics must not end the client's thread, on which all depend.
         let _ = catch_unwind(AssertUnwindSafe(|| self.done.set()));
         Ok(())
     }
 }
 
-/// The client's side of a slot. If it is dropped, the one who waits learns that there is no client
-/// any more.
+/// The side of a completion that the client's thread has. If it is dropped, the call ends with
+/// [`Disconnected`](Error::Disconnected).
 #[derive(Debug)]
-pub(super) struct Pledge(Option<Arc<Slot>>);
+pub(super) struct Completer(Option<Arc<Completion>>);
 
-impl Pledge {
-    pub(super) const fn new(slot: Arc<Slot>) -> Self {
-        Self(Some(slot))
+impl Completer {
+    pub(super) const fn new(completion: Arc<Completion>) -> Self {
+        Self(Some(completion))
     }
 
-    /// For what nobody waits for.
+    /// For a request without a call.
     pub(super) const fn none() -> Self {
         Self(None)
     }
 
-    /// Whether there may be somebody who waits for it.
+    /// Whether there may be a call that waits for it.
     pub(super) const fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Puts the outcome there, or gives it back if nobody waits for it any more.
-    pub(super) fn keep(&mut self, outcome: Outcome) -> Result<(), Outcome> {
+    /// Puts the outcome there, or gives it back if its call has withdrawn.
+    pub(super) fn complete(&mut self, outcome: Outcome) -> Result<(), Outcome> {
         match self.0.take() {
-            Some(slot) => slot.put(outcome),
+            Some(completion) => completion.put(outcome),
             None => Err(outcome),
         }
     }
 }
 
-impl Drop for Pledge {
+impl Drop for Completer {
     fn drop(&mut self) {
-        // Nothing was granted, so nothing is lost if nobody waits.
-        let _ = self.keep(Err(Error::Disconnected));
+        // Nothing was granted, so nothing is lost if there is no call.
+        let _ = self.complete(Err(Error::Disconnected));
     }
 }

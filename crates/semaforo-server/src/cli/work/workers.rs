@@ -1,9 +1,9 @@
-//! Those who take messages, one command each at a time.
+//! The threads that take messages, and run one command each at a time.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use semaforo::CancelSource;
@@ -13,22 +13,22 @@ use super::Work;
 use crate::cli::context::Context;
 use crate::cli::output::Output;
 use crate::cli::process::group::Group;
+use crate::cli::process::guarded_session::GuardedSession;
 use crate::cli::process::guardian::Guardian;
-use crate::cli::process::orders::Orders;
 
-/// Who has not been granted a message asks again after this time at the earliest.
+/// A worker thread that was granted no message asks again after this time at the earliest.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// What all of the crew share.
+/// What all worker threads share.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct Workers {
     pub(super) work: Work,
     pub(super) output: Output,
     /// Where the server is.
     pub(super) server: String,
     pub(super) client: Client,
     stop: CancelSource,
-    /// Commands are terminated, so that a failure is nobody's fault.
+    /// Commands are terminated, so that a failure is not the fault of a message.
     terminates: AtomicBool,
     taken: AtomicU64,
     running: Mutex<Running>,
@@ -41,7 +41,7 @@ pub(super) struct Running {
     pub(super) guardian: Option<Guardian>,
 }
 
-impl Crew {
+impl Workers {
     pub(super) fn new(work: Work, context: &Context, client: Client, guardian: Guardian) -> Self {
         let running = Running { groups: HashSet::new(), guardian: Some(guardian) };
         Self {
@@ -87,7 +87,7 @@ impl Crew {
             }
             match call.wait() {
                 Ok(delivery) if self.stop.is_cancelled() => {
-                    // It was granted, and somebody else may want it.
+                    // It was granted, and another worker may want it.
                     let _ = delivery.give_back().wait();
                     return Ok(None);
                 }
@@ -137,23 +137,16 @@ impl Crew {
         self.terminates.load(Ordering::SeqCst)
     }
 
-    /// The session lives until then for sure.
-    pub(super) fn renewed(&self, orders: &Orders, ends: Instant) {
+    /// The session lives longer than the guardian knows.
+    pub(super) fn renewed(&self, session: &GuardedSession) {
         let mut running = self.running();
         let Running { groups, guardian: Some(guardian) } = &mut *running else { return };
-        if !guardian.is_on_guard()
-            && let Ok(mut another) = Guardian::start(orders)
-        {
-            for group in groups.iter() {
-                another.began(*group);
-            }
-            *guardian = another;
-        }
-        guardian.until(ends);
+        session.replace_if_gone(guardian, groups.iter().copied());
+        guardian.until(session.ends());
     }
 
-    /// Nobody runs any more: the guardian can go.
-    pub(super) fn dismiss(&self) -> Option<Guardian> {
+    /// The guardian, once no command runs any more.
+    pub(super) fn take_guardian(&self) -> Option<Guardian> {
         self.running().guardian.take()
     }
 }

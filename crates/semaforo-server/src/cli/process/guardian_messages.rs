@@ -1,7 +1,8 @@
 //! What a client tells its guardian, through a pipe.
 //!
-//! The first line is an object with everything that has to be known from the beginning. Each of the others is one
-//! [`News`]; they are shorter than what a pipe takes in one piece, so that those of different writers do not mix.
+//! The first line is an object with everything that has to be known from the beginning. Each of the
+//! others is one [`GuardianMessage`]; they are shorter than what a pipe takes in one piece, so that
+//! those of different writers do not mix.
 
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
@@ -16,7 +17,7 @@ use crate::cli::connection::Connection;
 
 /// What a guardian has to know from the beginning.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Orders {
+pub(in crate::cli) struct GuardianSetup {
     pub(in crate::cli) connection: Connection,
     /// The token, if the server wants one.
     pub(in crate::cli) token: Option<String>,
@@ -27,7 +28,7 @@ pub(in crate::cli) struct Orders {
     pub(in crate::cli) grace: Duration,
 }
 
-impl Orders {
+impl GuardianSetup {
     pub(super) fn write(&self) -> String {
         let object = json!({
             "server": self.connection.server,
@@ -72,7 +73,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 /// What happens later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum GuardianMessage {
     /// A child begins.
     Began(Group),
     /// A child has ended; what is left of its group may live on.
@@ -83,7 +84,7 @@ pub(super) enum News {
 
 const BEGAN: &str = "began ";
 
-impl News {
+impl GuardianMessage {
     pub(super) fn write(self) -> String {
         match self {
             Self::Began(group) => format!("{BEGAN}{}\n", group.leader().as_raw_pid()),
@@ -104,7 +105,8 @@ impl News {
     }
 }
 
-/// Tells the guardian that this process is a child that begins. Between fork and exec: it makes one system call.
+/// Tells the guardian that this process is a child that begins. Between fork and exec: it makes one
+/// system call.
 pub(super) fn announce(guardian: BorrowedFd<'_>, own: Pid) {
     let mut line = [0_u8; BEGAN.len() + 11];
     let mut length = BEGAN.len();
@@ -135,22 +137,26 @@ mod tests {
         let ca = OsString::from_vec(b"/a \xff b.pem".to_vec());
         let connection =
             Connection::told("host:1".into(), Some("secret".into()), Some(ca.into()), true);
-        let orders = Orders {
+        let setup = GuardianSetup {
             connection,
             token: Some("secret".into()),
             session: "0a".into(),
             ttl: Duration::from_secs(10),
             grace: Duration::from_millis(1500),
         };
-        let read = Orders::read(orders.write().trim_end()).unwrap();
-        assert_eq!(format!("{orders:?}"), format!("{read:?}"));
-        assert!(Orders::read("{}").is_none());
+        let read = GuardianSetup::read(setup.write().trim_end()).unwrap();
+        assert_eq!(format!("{setup:?}"), format!("{read:?}"));
+        assert!(GuardianSetup::read("{}").is_none());
         let group = Group::of_number(4711).unwrap();
-        for news in [News::Began(group), News::Ended(group), News::Until(17)] {
-            assert_eq!(News::read(news.write().trim_end()), Some(news));
+        for message in [
+            GuardianMessage::Began(group),
+            GuardianMessage::Ended(group),
+            GuardianMessage::Until(17),
+        ] {
+            assert_eq!(GuardianMessage::read(message.write().trim_end()), Some(message));
         }
         for line in ["", "began", "began 0", "began 1", "began -5", "until x", "hello"] {
-            assert_eq!(News::read(line), None, "{line:?}");
+            assert_eq!(GuardianMessage::read(line), None, "{line:?}");
         }
     }
 
@@ -162,7 +168,7 @@ mod tests {
             drop(writer);
             let mut line = String::new();
             reader.read_to_string(&mut line).unwrap();
-            assert_eq!(line, News::Began(Group::of_number(number).unwrap()).write());
+            assert_eq!(line, GuardianMessage::Began(Group::of_number(number).unwrap()).write());
         }
     }
 }

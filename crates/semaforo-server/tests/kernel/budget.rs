@@ -1,4 +1,5 @@
-//! How much one step may do for those who waited: the rest is postponed, and nobody overtakes meanwhile.
+//! How much one step may do for requests that waited: the rest is postponed, and no request
+//! overtakes meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ use crate::support::{
 const NAME: &str = "q";
 const MANY: u64 = 20;
 static MESSAGE: [u8; 1000] = [b'm'; 1000];
-/// What one who is let through adds at most: the message in an answer, in the outcome that is kept, and a little.
+/// What one who is let through adds at most: the message in an answer, in the outcome that is kept,
+/// and a little.
 const ONE: usize = 2 * MESSAGE.len() + 200;
 
 fn world(capacity: u64) -> World {
@@ -27,20 +29,21 @@ fn world(capacity: u64) -> World {
     world
 }
 
-/// Does something with little room, and then what was postponed. Says how often that took another step.
+/// Does something with a small budget, and then what was postponed. Says how often that took
+/// another step.
 #[track_caller]
 fn bounded(world: &mut World, step: impl FnOnce(&mut World)) -> usize {
-    world.room = 2 * ONE;
+    world.budget = 2 * ONE;
     let own = ONE + MANY as usize * 8;
     step(world);
-    assert!(world.added < world.room + own, "{} bytes at once", world.added);
+    assert!(world.added < world.budget + own, "{} bytes at once", world.added);
     let mut ticks = 0;
     while world.kernel.has_postponed() {
         world.pass(0);
-        assert!((1..world.room + ONE).contains(&world.added), "{} bytes", world.added);
+        assert!((1..world.budget + ONE).contains(&world.added), "{} bytes", world.added);
         ticks += 1;
     }
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     ticks
 }
 
@@ -109,7 +112,8 @@ fn takers_that_are_back_together() {
     assert!(world.statuses(&takers).iter().all(|status| *status == 200));
 }
 
-/// One hold is given back, and many readers are let in: not all at once, and no later reader among them.
+/// One hold is given back, and many readers are let in: not all at once, and no later reader among
+/// them.
 #[test]
 fn readers_that_go_in_together_when_a_write_ends() {
     let mut world = World::default();
@@ -117,7 +121,7 @@ fn readers_that_go_in_together_when_a_write_ends() {
     let readers: Vec<_> =
         (1..=MANY).map(|at| world.ask(connection(at), ReadWriteLock, "t", READ)).collect();
     let writer = world.ask(connection(100), ReadWriteLock, "t", WRITE);
-    world.room = 300;
+    world.budget = 300;
 
     world.done(connection(9), ReadWriteLock, "t", release(first));
     let mut steps = 0;
@@ -130,7 +134,7 @@ fn readers_that_go_in_together_when_a_write_ends() {
         }
         late.push(world.ask(connection(200 + steps), ReadWriteLock, "t", READ));
         world.pass(0);
-        assert!(world.added < 2 * world.room, "{} bytes at once", world.added);
+        assert!(world.added < 2 * world.budget, "{} bytes at once", world.added);
         steps += 1;
     }
     assert!(steps > 1, "{steps}");
@@ -202,7 +206,7 @@ fn requests_without_messages_that_are_let_through_together() {
             prepare(&mut world);
             let waits: Vec<_> =
                 (1..=MANY).map(|at| world.ask(connection(at), kind, "x", verb)).collect();
-            world.room = 300;
+            world.budget = 300;
             let_through(&mut world);
             let through = |world: &World| {
                 let statuses = world.statuses(&waits);
@@ -210,14 +214,16 @@ fn requests_without_messages_that_are_let_through_together() {
             };
             assert!((1..8).contains(&through(&world)), "{}", through(&world));
             assert!(world.statuses(&waits).is_sorted_by(|one, other| one >= other), "in order");
-            // One that does not want to wait is behind all who do, and learns how it went with the next step.
+            // One that does not want to wait is behind all who do, and learns how it went with the
+            // next step.
             let impatient = world.ask(connection(50).now(), kind, "x", verb);
             if deleted {
                 let before = through(&world);
-                world.room = usize::MAX;
+                world.budget = usize::MAX;
                 world.done(connection(9), kind, "x", Verb::Delete);
                 assert!(!world.kernel.has_postponed());
-                // Who was let through, and only was not told, has got through; who was to hold something has nothing.
+                // Who was let through, and only was not told, has got through; who was to hold
+                // something has nothing.
                 let status = if kind == Semaphore { 404 } else { 200 };
                 assert_eq!(world.statuses(&waits)[before..], vec![status; MANY as usize - before]);
                 continue;
@@ -229,7 +235,8 @@ fn requests_without_messages_that_are_let_through_together() {
             }
             // All pass: a later request overtakes no other in that.
             assert_eq!(world.status(impatient), Some(200));
-            // And one that waited when it was opened passes, although it is shut again; whose time is up, too.
+            // And one that waited when it was opened passes, although it is shut again; whose time
+            // is up, too.
             world.done(connection(9), kind, "x", Verb::Reset { count: Some(1) });
             assert!(world.cancel(waits[MANY as usize - 1]));
             assert_eq!(world.status(waits[MANY as usize - 1]), Some(200));
@@ -283,7 +290,7 @@ fn what_is_due_at_the_same_time() {
 fn queues_take_turns() {
     let mut world = World::default();
     let mut takers = Vec::new();
-    world.room = 0;
+    world.budget = 0;
     for name in ["a", "b", "c"] {
         world.done(connection(9), Queue, name, queue(0));
         takers.extend([1, 2].map(|at| world.ask(connection(at), Queue, name, TAKE)));
@@ -291,7 +298,7 @@ fn queues_take_turns() {
             world.done(connection(9), Queue, name, put(b"m"));
         }
     }
-    world.room = 1;
+    world.budget = 1;
     let mut served = Vec::new();
     while world.kernel.has_postponed() {
         world.pass(0);
@@ -303,7 +310,7 @@ fn queues_take_turns() {
 #[test]
 fn who_comes_later_stands_behind_those_who_are_postponed() {
     let mut world = world(2);
-    world.room = 0;
+    world.budget = 0;
     let first = world.ask(connection(1), Queue, NAME, TAKE);
     world.done(connection(9), Queue, NAME, put(b"a"));
     let second = world.ask(connection(2), Queue, NAME, TAKE);
@@ -314,7 +321,7 @@ fn who_comes_later_stands_behind_those_who_are_postponed() {
     let sender = world.ask(connection(9).now(), Queue, NAME, transfer(b"e"));
     let all = [first, second, impatient, third, late, sender];
     assert_eq!(world.statuses(&all), [0; 6]);
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     world.pass(0);
     assert_eq!(world.statuses(&all), [200; 6]);
     let payloads = [first, second, impatient].map(|taker| world.payload(taker)[0]);
@@ -324,7 +331,7 @@ fn who_comes_later_stands_behind_those_who_are_postponed() {
 #[test]
 fn who_does_not_wait_is_refused_at_the_next_step_if_there_is_no_room_then() {
     let mut world = world(0);
-    world.room = 0;
+    world.budget = 0;
     let first = world.ask(connection(1), Queue, NAME, TAKE);
     for message in [b"a", b"b"] {
         world.done(connection(9), Queue, NAME, put(message));
@@ -338,7 +345,7 @@ fn who_does_not_wait_is_refused_at_the_next_step_if_there_is_no_room_then() {
     assert_eq!(world.kernel.next_deadline(), Some(world.time));
     world.pass(0);
     assert_eq!(world.statuses(&all), [0, 204, 204]);
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     world.pass(0);
     assert_eq!(world.payload(first), b"a");
 }
@@ -346,7 +353,7 @@ fn who_does_not_wait_is_refused_at_the_next_step_if_there_is_no_room_then() {
 #[test]
 fn a_queue_that_is_deleted_is_not_postponed_and_neither_is_the_next_in_its_place() {
     let mut world = world(0);
-    world.room = 0;
+    world.budget = 0;
     let postpone = |world: &mut World| {
         let taker = world.ask(connection(1), Queue, NAME, TAKE);
         world.done(connection(9), Queue, NAME, put(b"a"));
@@ -397,19 +404,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does the steps, and goes on with what was postponed before each step whose meaning depends on how far that is (one who
-/// does not read gets what is there, and is passed over otherwise), and at the end. Gives the takers in the order of their answers.
-fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
+/// Does the steps, and goes on with what was postponed before each step whose meaning depends on
+/// how far that is (one who does not read gets what is there, and is passed over otherwise), and at
+/// the end. Gives the takers in the order of their answers.
+fn run(steps: &[Step], budget: usize) -> (World, Vec<Request>) {
     let mut world = world(3);
     let (mut takers, mut names, mut paused) = (Vec::new(), [0, 1, 2, 3], BTreeSet::new());
     for (seq, step) in (1..).zip(steps) {
         let whenever = matches!(step, Step::Put { .. } | Step::Take { .. });
         if !whenever || !paused.is_empty() {
-            world.room = room.max(1);
+            world.budget = budget.max(1);
             world.catch_up();
         }
-        // Who goes gives up first what it waits for, then what it has: others may get those the other way round.
-        world.room = if matches!(step, Step::Disconnect { .. }) { usize::MAX } else { room };
+        // Who goes gives up first what it waits for, then what it has: others may get those the
+        // other way round.
+        world.budget = if matches!(step, Step::Disconnect { .. }) { usize::MAX } else { budget };
         let caller = |at: u64| connection(names[at as usize]);
         let out = |world: &World, at: u64, pick: u8| {
             let taken: Vec<_> = takers
@@ -466,7 +475,7 @@ fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
             Step::CatchUp => {}
         }
     }
-    world.room = room.max(1);
+    world.budget = budget.max(1);
     world.catch_up();
     let is_taker = |request: &&Request| takers.iter().any(|(_, _, taker)| taker == *request);
     let order = world.order.iter().filter(is_taker).copied().collect();
@@ -476,21 +485,21 @@ fn run(steps: &[Step], room: usize) -> (World, Vec<Request>) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-    /// The same messages reach the same takers in the same order, however little room there is.
+    /// The same messages reach the same takers in the same order, however small the budget is.
     #[test]
     fn postponing_changes_nothing_in_the_end(
         steps in prop::collection::vec(step(), 1..60),
-        room in 0..200_usize,
+        budget in 0..200_usize,
     ) {
         let (large, expected) = run(&steps, usize::MAX);
-        let (small, order) = run(&steps, room);
+        let (small, order) = run(&steps, budget);
         prop_assert_eq!(order, expected);
         prop_assert_eq!(&small.answers, &large.answers);
         prop_assert_eq!(dump(small.kernel.state()), dump(large.kernel.state()));
     }
 }
 
-/// A journal without space holds up only those who would add a message to it.
+/// A journal without space holds up only the requests that would add a message to it.
 #[test]
 fn who_adds_nothing_is_not_held_up_by_a_full_disk() {
     let mut world = World::default();
@@ -523,7 +532,7 @@ fn parties_of_a_barrier_that_breaks() {
     let mut world = World::default();
     let all: Vec<_> =
         [1, 1, 2, 3, 4].map(|at| world.ask(connection(at), Barrier, "b", arrive(10))).into();
-    world.room = 0;
+    world.budget = 0;
     world.half_close(1);
     assert_eq!(world.statuses(&all), [204, 409, 0, 0, 0]);
     assert!(world.kernel.has_postponed());
@@ -532,7 +541,7 @@ fn parties_of_a_barrier_that_breaks() {
     assert!(world.cancel(all[2]));
     assert_eq!(world.status(all[2]), Some(409));
     world.disconnect(3);
-    world.room = usize::MAX;
+    world.budget = usize::MAX;
     world.catch_up();
     assert_eq!(world.statuses(&all), [204, 409, 409, 0, 409]);
     world.done(connection(5), Barrier, "b", Verb::Reset { count: None });
