@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::blocking::BlockingQueue;
-use super::buffered::{Buffered, Errand, Numbered};
+use super::buffer_rule::{BufferRule, BufferSlot, Numbered};
 use super::errors::Closed;
 use crate::wait::cancel::CancelToken;
 use crate::wait::contended::Attempt;
@@ -179,7 +179,8 @@ impl<'a, T> Collecting<'a, T> {
     /// The next wait: without silence for the first item.
     fn next(&self) -> Request<TakeInLine<'a, T>, Limited> {
         let silence = if self.items.is_empty() { Duration::MAX } else { self.silence };
-        let mut request = Request::new(TakeInLine(self.queue), Errand::take()).timeout(silence);
+        let mut request =
+            Request::new(TakeInLine(self.queue), BufferSlot::taking()).timeout(silence);
         if let Some(until) = self.until {
             request = request.deadline(until);
         }
@@ -233,7 +234,7 @@ impl<T> Drop for Suspended<'_, '_, T> {
         let items = std::mem::take(&mut self.batch.items);
         // SAFETY: the waiter was queued here, is alive, and its owner is this.
         unsafe {
-            self.batch.queue.hall().withdraw_with(waiter, |rule, ring| {
+            self.batch.queue.object().withdraw_with(waiter, |rule, ring| {
                 items.into_iter().for_each(|item| rule.put_back(ring, item));
             });
         }
@@ -244,17 +245,17 @@ impl<T> Drop for Suspended<'_, '_, T> {
 struct TakeInLine<'a, T>(&'a BlockingQueue<T>);
 
 impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
-    type Queue = ContendedObject<Buffered<T>>;
+    type Queue = ContendedObject<BufferRule<T>>;
     type Extra = ();
 
     #[inline]
-    fn attempt(&self, _: &mut Errand<T>) -> Attempt {
+    fn attempt(&self, _: &mut BufferSlot<T>) -> Attempt {
         Attempt::Unknown
     }
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
     }
 }
 
@@ -262,12 +263,12 @@ impl<T> Operation for TakeInLine<'_, T> {
     type Output = Result<Numbered<T>, Closed>;
     type Bounded = Result<Numbered<T>, WaitError<Closed>>;
 
-    fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map(|()| errand.taken_in_line())
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map(|()| slot.into_numbered())
     }
 
-    fn bounded(self, errand: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| errand.taken_in_line())
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| slot.into_numbered())
     }
 }
 

@@ -8,59 +8,18 @@ use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use super::blocking::{BlockingQueue, Take};
-use super::errors::{Closed, TryTakeError};
-use super::meeting::Receive;
+use super::blocking::BlockingQueue;
+use super::errors::Closed;
+use super::source;
 use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
 use crate::wait::cancel::CancelToken;
 use crate::wait::limits::{Limited, WaitError};
-use crate::wait::operation::{ContentOf, Handle, Object, Operation};
+use crate::wait::operation::{ContentOf, Handle, Operation};
 use crate::wait::request::Request;
 
-/// A queue that items can be taken from, one after another.
-pub trait Source: private::Source {}
-
-impl<Q: private::Source> Source for Q {}
-
-pub(super) mod private {
-    use super::{Closed, Handle, Object, Operation, Request, TryTakeError, WaitError};
-
-    pub trait Source: Object<Content = Self::Item> + Sized {
-        type Item;
-        type Take<H: Handle<Content = Self::Item, Target = Self>>: Operation<
-                Output = Result<Self::Item, Closed>,
-                Bounded = Result<Self::Item, WaitError<Closed>>,
-            >;
-
-        fn take_by<H: Handle<Content = Self::Item, Target = Self>>(
-            queue: H,
-        ) -> Request<Self::Take<H>>;
-        fn take_at_once(&self) -> Result<Self::Item, TryTakeError>;
-        fn shut(&self);
-    }
-}
-
-macro_rules! sources {
-    ($($queue:ident: $take:ident),*) => {$(
-        impl<T> private::Source for $queue<T> {
-            type Item = T;
-            type Take<H: Handle<Content = T, Target = Self>> = $take<H>;
-
-            #[inline]
-            fn take_by<H: Handle<Content = T, Target = Self>>(queue: H) -> Request<$take<H>> {
-                $take::request(queue)
-            }
-
-            fn take_at_once(&self) -> Result<T, TryTakeError> {
-                self.try_take()
-            }
-
-            fn shut(&self) {
-                self.close();
-            }
-        }
-
+macro_rules! item_methods {
+    ($($queue:ident),*) => {$(
         impl<T> $queue<T> {
             /// Takes item after item in this thread, until the queue is closed and empty. Limits and
             /// tokens can be set, for each item: [`Items`]. So does `for item in &queue`.
@@ -109,9 +68,9 @@ macro_rules! sources {
     )*};
 }
 
-sources!(BlockingQueue: Take, TransferQueue: Receive, SynchronousQueue: Receive);
+item_methods!(BlockingQueue, TransferQueue, SynchronousQueue);
 
-type TakeOf<H> = <<H as std::ops::Deref>::Target as private::Source>::Take<H>;
+type TakeOf<H> = <<H as std::ops::Deref>::Target as source::sealed::Source>::Take<H>;
 
 /// What may end the wait for each item.
 #[derive(Debug, Default)]
@@ -183,7 +142,7 @@ pub struct Items<H> {
     ended: Option<WaitError<Closed>>,
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Items<H> {
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Items<H> {
     pub(super) fn of(queue: H) -> Self {
         Self { queue, limits: PerItem::default(), ended: None }
     }
@@ -191,13 +150,13 @@ impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> It
     per_item!(Items);
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Iterator
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Iterator
     for Items<H>
 {
     type Item = ContentOf<H>;
 
     fn next(&mut self) -> Option<ContentOf<H>> {
-        let request = private::Source::take_by(&*self.queue);
+        let request = source::sealed::Source::take_by(&*self.queue);
         let taken = if self.limits.is_none() {
             request.wait().map_err(WaitError::Refused)
         } else {
@@ -220,7 +179,9 @@ impl<H: fmt::Debug> fmt::Debug for Items<H> {
 /// An item that is there is taken in any case, as by every request. Dropping this leaves the rest in
 /// the queue, and gives back an item that it was handed and has not yielded.
 #[must_use = "nothing is taken until this is polled"]
-pub struct ItemStream<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+pub struct ItemStream<
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>,
+> {
     queue: H,
     limits: PerItem,
     ended: Option<WaitError<Closed>>,
@@ -228,13 +189,13 @@ pub struct ItemStream<H: Handle<Content: Sized, Target: private::Source<Item = C
     next: Next<H>,
 }
 
-enum Next<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+enum Next<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> {
     Nothing,
     Unlimited(Request<TakeOf<H>>),
     Limited(Request<TakeOf<H>, Limited>),
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> ItemStream<H> {
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> ItemStream<H> {
     pub(super) fn of(queue: H) -> Self {
         Self { queue, limits: PerItem::default(), ended: None, next: Next::Nothing }
     }
@@ -244,7 +205,7 @@ impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> It
 
 impl<H> Stream for ItemStream<H>
 where
-    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + Clone,
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>> + Clone,
 {
     type Item = ContentOf<H>;
 
@@ -252,7 +213,7 @@ where
         // SAFETY: the request is pinned whenever the stream is: it is never moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
         if let Next::Nothing = this.next {
-            let request = private::Source::take_by(this.queue.clone());
+            let request = source::sealed::Source::take_by(this.queue.clone());
             this.next = if this.limits.is_none() {
                 Next::Unlimited(request)
             } else {
@@ -280,7 +241,7 @@ where
 
 impl<H> fmt::Debug for ItemStream<H>
 where
-    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + fmt::Debug,
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>> + fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ItemStream").field(&self.queue).finish()

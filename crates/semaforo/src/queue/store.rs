@@ -12,11 +12,11 @@ pub(super) enum Store<T> {
     /// In the ring beside it: first in, first out.
     Ring,
     /// First in, first out.
-    Line(VecDeque<T>),
+    Fifo(VecDeque<T>),
     /// Last in, first out.
-    Stack(Vec<T>),
+    Lifo(Vec<T>),
     /// The smallest priority first; first in, first out among equals.
-    Ranks {
+    Priority {
         heap: BinaryHeap<Ranked<T>>,
         came: u64,
         /// Ranks of what was taken whose keys are to be dropped, once the queue is not locked.
@@ -76,9 +76,9 @@ impl<T> Store<T> {
         }
         match self {
             Self::Ring => return Err(item),
-            Self::Line(line) => line.push_back(item),
-            Self::Stack(stack) => stack.push(item),
-            Self::Ranks { heap, came, .. } => {
+            Self::Fifo(line) => line.push_back(item),
+            Self::Lifo(stack) => stack.push(item),
+            Self::Priority { heap, came, .. } => {
                 heap.push(Ranked { rank: std::mem::take(rank), came: *came, item });
                 *came += 1;
             }
@@ -90,30 +90,32 @@ impl<T> Store<T> {
     pub(super) fn take(&mut self, ring: Option<&Ring<T>>) -> Option<T> {
         match self {
             Self::Ring => ring.and_then(Ring::take),
-            Self::Line(line) => line.pop_front(),
-            Self::Stack(stack) => stack.pop(),
-            Self::Ranks { heap, spent, .. } => heap.pop().map(|Ranked { rank, item, .. }| {
-                if rank.is_key() {
-                    spent.push(rank);
-                }
-                item
-            }),
+            Self::Fifo(line) => line.pop_front(),
+            Self::Lifo(stack) => stack.pop(),
+            Self::Priority { heap, spent, .. } => {
+                heap.pop().map(|Ranked { rank, item, .. }| {
+                    if rank.is_key() {
+                        spent.push(rank);
+                    }
+                    item
+                })
+            }
         }
     }
 
     pub(super) fn peek<R>(&self, ring: Option<&Ring<T>>, look: impl FnOnce(&T) -> R) -> Option<R> {
         match self {
             Self::Ring => ring.and_then(|ring| ring.peek(look)),
-            Self::Line(line) => line.front().map(look),
-            Self::Stack(stack) => stack.last().map(look),
-            Self::Ranks { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Fifo(line) => line.front().map(look),
+            Self::Lifo(stack) => stack.last().map(look),
+            Self::Priority { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
         }
     }
 
     /// Ranks of what was taken, to be dropped once the queue is not locked.
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         match self {
-            Self::Ranks { spent, .. } => std::mem::take(spent),
+            Self::Priority { spent, .. } => std::mem::take(spent),
             _ => Vec::new(),
         }
     }
@@ -121,9 +123,9 @@ impl<T> Store<T> {
     pub(super) fn len(&self, ring: Option<&Ring<T>>) -> usize {
         match self {
             Self::Ring => ring.map_or(0, Ring::len),
-            Self::Line(line) => line.len(),
-            Self::Stack(stack) => stack.len(),
-            Self::Ranks { heap, .. } => heap.len(),
+            Self::Fifo(line) => line.len(),
+            Self::Lifo(stack) => stack.len(),
+            Self::Priority { heap, .. } => heap.len(),
         }
     }
 }

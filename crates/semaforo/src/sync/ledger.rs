@@ -235,16 +235,16 @@ impl Ledger {
 
     /// A wait is over, and its owner has again what it gave away, but for this. Returns which of it is
     /// too much, because guards were dropped meanwhile.
-    pub(super) fn come_back(&self, wait: u64, missing: Holds) -> Holds {
-        self.end(wait, missing, End::Returned)
+    pub(super) fn come_back(&self, wait: u64, remaining: Holds) -> Holds {
+        self.end(wait, remaining, End::Returned)
     }
 
     /// A wait was dropped, and its owner has nothing again of what the other guards held.
-    pub(super) fn stay_away(&self, wait: u64, missing: Holds) {
-        self.end(wait, missing, End::Dropped);
+    pub(super) fn stay_away(&self, wait: u64, remaining: Holds) {
+        self.end(wait, remaining, End::Dropped);
     }
 
-    fn end(&self, wait: u64, missing: Holds, end: End) -> Holds {
+    fn end(&self, wait: u64, remaining: Holds, end: End) -> Holds {
         let mut books = self.books();
         let Some(index) = books.absences.iter().position(|absence| absence.wait == wait) else {
             return Holds::default();
@@ -254,10 +254,10 @@ impl Ledger {
         let paid = absence.away.at_most(*debt);
         *debt = debt.without(paid);
         let due = absence.dropped.and(paid);
-        let (away, end) = (missing.without(due), Some(end));
+        let (away, end) = (remaining.without(due), Some(end));
         books.absences.push(Absence { away, end, ..absence });
         books.enter(owner);
-        due.without(missing)
+        due.without(remaining)
     }
 
     /// Counts a guard that is dropped while its hold is away. False if it is not away.

@@ -431,11 +431,11 @@ impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> guard::LockGuard for 
         let again = |entry, times| {
             (0..times).take_while(|_| synchronizer.acquire_or_not(entry)).count() as u32
         };
-        let missing = Holds {
+        let remaining = Holds {
             reads: reads - again(Entry::Read(self.owner), reads),
             writes: writes - again(Entry::Write(self.owner), writes),
         };
-        let excess = ledger.come_back(wait, missing);
+        let excess = ledger.come_back(wait, remaining);
         for _ in 0..excess.reads {
             self.lock.give_back(Exit::Read(self.owner), self.owner, None, Holds::READ);
         }
