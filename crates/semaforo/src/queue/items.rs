@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
@@ -13,9 +12,8 @@ use super::errors::Closed;
 use super::source;
 use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
-use crate::wait::cancel::CancelToken;
-use crate::wait::limits::{Limited, WaitError};
-use crate::wait::operation::{ContentOf, Handle, Operation};
+use crate::wait::limits::{Limited, WaitError, WaitLimits, limit_methods};
+use crate::wait::operation::{ContentOf, Handle};
 use crate::wait::request::Request;
 
 macro_rules! item_methods {
@@ -72,44 +70,17 @@ item_methods!(BlockingQueue, TransferQueue, SynchronousQueue);
 
 type TakeOf<H> = <<H as std::ops::Deref>::Target as source::sealed::Source>::Take<H>;
 
-/// What may end the wait for each item.
-#[derive(Debug, Default)]
-struct PerItem {
-    timeout: Option<Duration>,
-    deadline: Option<Instant>,
-    tokens: Vec<CancelToken>,
-}
-
-impl PerItem {
-    fn is_none(&self) -> bool {
-        self.timeout.is_none() && self.deadline.is_none() && self.tokens.is_empty()
-    }
-
-    fn bound<O: Operation>(&self, request: Request<O>) -> Request<O, Limited> {
-        let request = request.timeout(self.timeout).deadline(self.deadline);
-        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
-    }
-}
-
 macro_rules! per_item {
-    ($name:ident) => {
-        /// Ends when no item has come for this time, if there is one.
-        pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
-            self.limits.timeout = self.limits.timeout.into_iter().chain(limit.into()).min();
-            self
-        }
-
-        /// Ends when there is no item at this instant, if there is one, or later.
-        pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
-            self.limits.deadline = self.limits.deadline.into_iter().chain(limit.into()).min();
-            self
-        }
-
-        /// Ends when there is no item and this token, if there is one, was cancelled; with several, any
-        /// of them.
-        pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
-            self.limits.tokens.extend(token.into().cloned());
-            self
+    () => {
+        limit_methods! {
+            items => items, Self;
+            /// Ends when no item has come for this time, if there is one.
+            timeout;
+            /// Ends when there is no item at this instant, if there is one, or later.
+            deadline;
+            /// Ends when there is no item and this token, if there is one, was cancelled; with
+            /// several, any of them.
+            cancel_on;
         }
 
         /// Why there was no further item, once that is so: closed and empty, too late, or cancelled.
@@ -138,16 +109,16 @@ macro_rules! per_item {
 #[must_use = "nothing is taken until this is iterated"]
 pub struct Items<H> {
     queue: H,
-    limits: PerItem,
+    limits: WaitLimits,
     ended: Option<WaitError<Closed>>,
 }
 
 impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Items<H> {
     pub(super) fn of(queue: H) -> Self {
-        Self { queue, limits: PerItem::default(), ended: None }
+        Self { queue, limits: WaitLimits::default(), ended: None }
     }
 
-    per_item!(Items);
+    per_item!();
 }
 
 impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Iterator
@@ -160,7 +131,7 @@ impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H
         let taken = if self.limits.is_none() {
             request.wait().map_err(WaitError::Refused)
         } else {
-            self.limits.bound(request).wait()
+            self.limits.bound(request.timeout(None)).wait()
         };
         self.ended = taken.as_ref().err().copied();
         taken.ok()
@@ -183,7 +154,7 @@ pub struct ItemStream<
     H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>,
 > {
     queue: H,
-    limits: PerItem,
+    limits: WaitLimits,
     ended: Option<WaitError<Closed>>,
     /// What it waits for. Pinned with it.
     next: Next<H>,
@@ -197,10 +168,10 @@ enum Next<H: Handle<Content: Sized, Target: source::sealed::Source<Item = Conten
 
 impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> ItemStream<H> {
     pub(super) fn of(queue: H) -> Self {
-        Self { queue, limits: PerItem::default(), ended: None, next: Next::Nothing }
+        Self { queue, limits: WaitLimits::default(), ended: None, next: Next::Nothing }
     }
 
-    per_item!(ItemStream);
+    per_item!();
 }
 
 impl<H> Stream for ItemStream<H>
@@ -217,7 +188,7 @@ where
             this.next = if this.limits.is_none() {
                 Next::Unlimited(request)
             } else {
-                Next::Limited(this.limits.bound(request))
+                Next::Limited(this.limits.bound(request.timeout(None)))
             };
         }
         // SAFETY: as above.

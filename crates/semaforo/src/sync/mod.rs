@@ -19,7 +19,8 @@ pub mod semaphore;
 mod unwind;
 mod wait_while;
 
-pub use wait_while::{WaitWhile, WaitWhileLimits, WhileLimits};
+pub use crate::wait::limits::WaitLimits;
+pub use wait_while::{WaitWhile, WaitWhileLimits};
 
 /// The methods that every synchronizer has, forwarded to its framework.
 macro_rules! introspection {
