@@ -327,9 +327,10 @@ impl<T> BlockingQueue<T> {
 
     #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
-        let (taken, panic) =
-            self.object().change_caught(|rule, ring, lists, wakes| rule.take(ring, lists, wakes));
-        if let Some(panic) = wake::first(panic, self.drop_keys()) {
+        let ((taken, spent), panic) = self.object().change_caught(|rule, ring, lists, wakes| {
+            (rule.take(ring, lists, wakes), rule.spent())
+        });
+        if let Some(panic) = wake::first(panic, drop_keys(spent)) {
             self.put_back(taken.ok());
             resume(panic);
             return Err(TryTakeError::Empty);
@@ -340,24 +341,15 @@ impl<T> BlockingQueue<T> {
     /// Takes what can be taken now, no more than so many.
     pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
         let mut items = Vec::new();
-        let ((), panic) = self.object().change_caught(|rule, ring, lists, wakes| {
+        let (spent, panic) = self.object().change_caught(|rule, ring, lists, wakes| {
             items.extend(std::iter::from_fn(|| rule.take(ring, lists, wakes).ok()).take(max));
+            rule.spent()
         });
-        if let Some(panic) = wake::first(panic, self.drop_keys()) {
+        if let Some(panic) = wake::first(panic, drop_keys(spent)) {
             self.put_back(std::mem::take(&mut items));
             resume(panic);
         }
         items
-    }
-
-    /// Drops the keys of what was taken: users' values, which may do anything, so that no lock is held.
-    #[inline]
-    fn drop_keys(&self) -> Option<Panic> {
-        if !matches!(self.order, Order::Priority(_)) {
-            return None;
-        }
-        let spent = self.object().locked(|rule, _, _| rule.spent());
-        catch_unwind(AssertUnwindSafe(|| drop(spent))).err()
     }
 
     /// Gives items back that were taken, for those who wait.
@@ -532,6 +524,15 @@ impl<T> fmt::Debug for BlockingQueue<T> {
     }
 }
 
+/// Drops the keys of what was taken: users' values, which may do anything, so that no lock is held.
+#[inline]
+fn drop_keys(spent: Vec<Rank>) -> Option<Panic> {
+    if spent.is_empty() {
+        return None;
+    }
+    catch_unwind(AssertUnwindSafe(|| drop(spent))).err()
+}
+
 /// The operation of [`BlockingQueue::put`].
 #[derive(Debug)]
 pub struct Put<H>(H);
@@ -559,6 +560,11 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     #[inline]
     fn queue(&self) -> &Self::Queue {
         self.0.object()
+    }
+
+    #[inline]
+    fn is_streamed(&self) -> bool {
+        true
     }
 }
 
@@ -597,6 +603,11 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     #[inline]
     fn queue(&self) -> &Self::Queue {
         self.0.object()
+    }
+
+    #[inline]
+    fn is_streamed(&self) -> bool {
+        true
     }
 }
 

@@ -291,6 +291,7 @@ impl<T> BufferRule<T> {
     }
 
     /// Ranks of what was taken, to be dropped once the queue is not locked.
+    #[inline]
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         self.store.spent()
     }

@@ -113,6 +113,7 @@ impl<T> Store<T> {
     }
 
     /// Ranks of what was taken, to be dropped once the queue is not locked.
+    #[inline]
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         match self {
             Self::Priority { spent, .. } => std::mem::take(spent),

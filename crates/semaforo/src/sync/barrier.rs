@@ -128,14 +128,32 @@ struct Acted {
 #[derive(Debug)]
 pub struct Party(TrackedCell<Told>);
 
+/// The index of an arrival, and flags. One word, because a word that was written in parts is slow to
+/// read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    index: u32,
-    last: bool,
+struct Told(u64);
+
+impl Told {
+    const LAST: u64 = 1 << 32;
     /// It has to run the action.
-    acts: bool,
+    const ACTS: u64 = 1 << 33;
     /// It has arrived, and all the others have; only, a waker's panic came out of that.
-    passed: bool,
+    const PASSED: u64 = 1 << 34;
+
+    #[inline]
+    fn new(index: u32, last: bool) -> Self {
+        Self(u64::from(index) | if last { Self::LAST } else { 0 })
+    }
+
+    #[inline]
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[inline]
+    fn arrival(self) -> Arrival {
+        Arrival { index: self.0 as u32, last: self.has(Self::LAST) }
+    }
 }
 
 impl Party {
@@ -172,7 +190,7 @@ impl BarrierRule {
         self.arrived += 1;
         let last = self.arrived == self.parties;
         // SAFETY: the lock is held, and the waiter is alive.
-        unsafe { waiter.as_ref().ask.told(|told| *told = Told { index, last, ..Told::default() }) };
+        unsafe { waiter.as_ref().ask.told(|told| *told = Told::new(index, last)) };
         last
     }
 
@@ -280,7 +298,7 @@ impl ObjectRule for BarrierRule {
         }
         if self.has_action {
             // SAFETY: the lock is held, and the waiter is alive.
-            unsafe { waiter.as_ref().ask.told(|told| told.acts = true) };
+            unsafe { waiter.as_ref().ask.told(|told| told.0 |= Told::ACTS) };
             self.act();
         } else {
             self.trip(lists, wakes);
@@ -309,7 +327,10 @@ impl ObjectRule for BarrierRule {
     /// Whoever was to run the action, and does not, breaks the barrier.
     fn take_back(&mut self, _: &Remaining, waiter: Pointer<Party>) {
         // SAFETY: the lock is held, and the waiter is alive.
-        if unsafe { waiter.as_ref().ask.told(|told| std::mem::take(&mut told.acts)) } {
+        let told = unsafe {
+            waiter.as_ref().ask.told(|told| std::mem::replace(told, Told(told.0 & !Told::ACTS)))
+        };
+        if told.has(Told::ACTS) {
             self.acting = None;
             self.broken = true;
         }
@@ -544,11 +565,11 @@ impl<H: Handle<Target = Barrier>> Arrive<H> {
     #[inline]
     fn arrived(self, party: Party) -> Result<Arrival, Broken> {
         // SAFETY: owned, and nobody else can reach it.
-        let Told { index, last, acts, passed: _ } = unsafe { party.told(|told| *told) };
-        if acts && !self.0.run_action() {
+        let told = unsafe { party.told(|told| *told) };
+        if told.has(Told::ACTS) && !self.0.run_action() {
             return Err(Broken);
         }
-        Ok(Arrival { index, last })
+        Ok(told.arrival())
     }
 }
 
@@ -565,7 +586,7 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
             "the action of a barrier arrived at its own barrier"
         );
         // SAFETY: borrowed exclusively.
-        if unsafe { party.told(|told| told.passed) } {
+        if unsafe { party.told(|told| told.has(Told::PASSED)) } {
             return Attempt::Granted;
         }
         if object.outside.0.load(Ordering::Acquire) != 1 {
@@ -576,9 +597,9 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
             index.inspect(|_| rule.trip(lists, wakes))
         });
         let Some(index) = last else { return Attempt::Unknown };
-        let passed = panic.is_some();
+        let passed = if panic.is_some() { Told::PASSED } else { 0 };
         // SAFETY: as above.
-        unsafe { party.told(|told| *told = Told { index, last: true, passed, ..Told::default() }) };
+        unsafe { party.told(|told| *told = Told(Told::new(index, true).0 | passed)) };
         if let Some(panic) = panic {
             resume(panic);
         }
