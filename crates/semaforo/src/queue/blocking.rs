@@ -92,7 +92,11 @@ pub struct Builder<T> {
 enum Order<T> {
     Fifo,
     Lifo,
-    Priority(Key<T>),
+    Priority {
+        key: Key<T>,
+        /// All ranks are numbers.
+        by_number: bool,
+    },
 }
 
 impl<T> Builder<T> {
@@ -137,7 +141,8 @@ impl<T> Builder<T> {
         priority: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> Self {
         let rank = move |item: &T| Rank::of(priority(item));
-        Self { order: Order::Priority(Box::new(rank)), ..self }
+        let order = Order::Priority { key: Box::new(rank), by_number: Rank::is_number_of::<K>() };
+        Self { order, ..self }
     }
 
     /// The queue.
@@ -154,8 +159,11 @@ impl<T> Order<T> {
             (Self::Fifo, Some(capacity)) => (Store::Ring, Some(Ring::new(capacity))),
             (Self::Fifo, None) => (Store::Fifo(Default::default()), None),
             (Self::Lifo, _) => (Store::Lifo(Vec::new()), None),
-            (Self::Priority(_), _) => {
-                (Store::Priority { heap: Default::default(), came: 0, spent: Vec::new() }, None)
+            (Self::Priority { by_number: true, .. }, _) => {
+                (Store::Numbers(Default::default()), None)
+            }
+            (Self::Priority { by_number: false, .. }, _) => {
+                (Store::Keys { heap: Default::default(), spent: Vec::new() }, None)
             }
         };
         ContendedObject::new(BufferRule::new(store, capacity), SpinLock::new(), ring)
@@ -293,7 +301,7 @@ impl<T> BlockingQueue<T> {
     pub(super) fn rank(&self, item: &T) -> Rank {
         match &self.order {
             Order::Fifo | Order::Lifo => Rank::default(),
-            Order::Priority(key) => key(item),
+            Order::Priority { key, .. } => key(item),
         }
     }
 
@@ -315,21 +323,24 @@ impl<T> BlockingQueue<T> {
 
     #[inline(never)]
     fn put_locked(&self, slot: &mut BufferSlot<T>) -> Result<(), TryPutError> {
-        let (item, mut rank) = (slot.take_item(), slot.take_rank());
-        let put = self
-            .object()
-            .change(|rule, ring, lists, wakes| rule.put(ring, lists, (item, &mut rank), wakes));
-        put.map_err(|(item, why)| {
-            slot.restore(item, rank);
-            why
-        })
+        let (put, panic) = self.object().change_unless(
+            slot,
+            |slot, rule, lists| rule.put_alone(lists, slot).then_some(Ok(())),
+            |slot, rule, ring, lists, wakes| rule.put_from(ring, lists, slot, wakes),
+        );
+        if let Some(panic) = panic {
+            resume(panic);
+        }
+        put
     }
 
     #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
-        let ((taken, spent), panic) = self.object().change_caught(|rule, ring, lists, wakes| {
-            (rule.take(ring, lists, wakes), rule.spent())
-        });
+        let ((taken, spent), panic) = self.object().change_unless(
+            &mut (),
+            |(), rule, lists| rule.take_alone(lists).map(|(item, spent)| (Ok(item), spent)),
+            |(), rule, ring, lists, wakes| (rule.take(ring, lists, wakes), rule.spent()),
+        );
         if let Some(panic) = wake::first(panic, drop_keys(spent)) {
             self.put_back(taken.ok());
             resume(panic);

@@ -189,6 +189,56 @@ impl<T> BufferRule<T> {
             .map_err(|item| (item, TryPutError::Full))
     }
 
+    /// [`put`](Self::put), of the item in a slot, which keeps it otherwise.
+    #[inline]
+    pub(super) fn put_from(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
+        slot: &mut BufferSlot<T>,
+        wakes: &mut Wakes,
+    ) -> Result<(), TryPutError> {
+        let (item, mut rank) = (slot.take_item(), slot.take_rank());
+        self.put(ring, lists, (item, &mut rank), wakes).map_err(|(item, why)| {
+            slot.restore(item, rank);
+            why
+        })
+    }
+
+    /// Puts the item in a slot, if that concerns no other request, and the items lie behind the lock.
+    #[inline(always)]
+    pub(super) fn put_alone(
+        &mut self,
+        lists: &WaitLists<BufferSlot<T>>,
+        slot: &mut BufferSlot<T>,
+    ) -> bool {
+        if self.closed || lists.waiting > 0 || self.store.is_ring() {
+            return false;
+        }
+        let (item, mut rank) = (slot.take_item(), slot.take_rank());
+        match self.store.put(None, self.capacity, &mut rank, item) {
+            Ok(()) => true,
+            Err(item) => {
+                slot.restore(item, rank);
+                false
+            }
+        }
+    }
+
+    /// Takes the next item and its rank, if that concerns no other request, and the items lie behind
+    /// the lock.
+    #[inline(always)]
+    pub(super) fn take_alone(
+        &mut self,
+        lists: &WaitLists<BufferSlot<T>>,
+    ) -> Option<(Numbered<T>, Vec<Rank>)> {
+        if lists.waiting > 0 || !self.returned.is_empty() {
+            return None;
+        }
+        let item = self.store.take(None)?;
+        Some(((self.next_number(), item), self.store.spent()))
+    }
+
     /// The first who waits for an item that comes now, and is going to get it.
     #[inline]
     fn first_without_item(

@@ -15,52 +15,99 @@ pub(super) enum Store<T> {
     Fifo(VecDeque<T>),
     /// Last in, first out.
     Lifo(Vec<T>),
-    /// The smallest priority first; first in, first out among equals.
-    Priority {
-        heap: BinaryHeap<Ranked<T>>,
-        came: u64,
+    /// The smallest number first; first in, first out among equals.
+    Numbers(Heap<i64, T>),
+    /// The same, with keys of any type.
+    Keys {
+        heap: Heap<Rank, T>,
         /// Ranks of what was taken whose keys are to be dropped, once the queue is not locked.
         spent: Vec<Rank>,
     },
 }
 
+/// Items by rank, and then in the order of their coming.
+#[derive(Debug)]
+pub(super) struct Heap<K: Ord, T> {
+    heap: BinaryHeap<Ranked<K, T>>,
+    came: u64,
+}
+
+impl<K: Ord, T> Default for Heap<K, T> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), came: 0 }
+    }
+}
+
+impl<K: Ord, T> Heap<K, T> {
+    #[inline(always)]
+    fn push(&mut self, rank: K, item: T) {
+        self.heap.push(Ranked { rank, came: self.came, item });
+        self.came += 1;
+    }
+}
+
 /// An item with its rank. The greatest is the one to be taken first.
 #[derive(Debug)]
-pub(super) struct Ranked<T> {
-    rank: Rank,
+struct Ranked<K, T> {
+    rank: K,
     came: u64,
     item: T,
 }
 
-impl<T> Ranked<T> {
-    fn rank(&self) -> (&Rank, u64) {
-        (&self.rank, self.came)
-    }
-}
-
-impl<T> PartialEq for Ranked<T> {
+impl<K: Ord, T> PartialEq for Ranked<K, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
+        self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T> Eq for Ranked<T> {}
+impl<K: Ord, T> Eq for Ranked<K, T> {}
 
-impl<T> PartialOrd for Ranked<T> {
+impl<K: Ord, T> PartialOrd for Ranked<K, T> {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        match other.rank.cmp(&self.rank) {
+            Ordering::Equal => other.came < self.came,
+            order => order == Ordering::Less,
+        }
+    }
+
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        !other.lt(self)
+    }
+
+    #[inline]
+    fn gt(&self, other: &Self) -> bool {
+        other.lt(self)
+    }
+
+    #[inline]
+    fn ge(&self, other: &Self) -> bool {
+        !self.lt(other)
+    }
 }
 
-impl<T> Ord for Ranked<T> {
+impl<K: Ord, T> Ord for Ranked<K, T> {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        other.rank().cmp(&self.rank())
+        other.rank.cmp(&self.rank).then_with(|| other.came.cmp(&self.came))
     }
 }
 
 impl<T> Store<T> {
-    /// The rank stays with the caller if it is not needed.
+    /// Whether the items lie in the ring beside it.
     #[inline]
+    pub(super) fn is_ring(&self) -> bool {
+        matches!(self, Self::Ring)
+    }
+
+    /// The rank stays with the caller if it is not needed.
+    #[inline(always)]
     pub(super) fn put(
         &mut self,
         ring: Option<&Ring<T>>,
@@ -78,28 +125,26 @@ impl<T> Store<T> {
             Self::Ring => return Err(item),
             Self::Fifo(line) => line.push_back(item),
             Self::Lifo(stack) => stack.push(item),
-            Self::Priority { heap, came, .. } => {
-                heap.push(Ranked { rank: std::mem::take(rank), came: *came, item });
-                *came += 1;
-            }
+            Self::Numbers(heap) => match rank.as_number() {
+                Some(number) => heap.push(number, item),
+                None => return Err(item),
+            },
+            Self::Keys { heap, .. } => heap.push(std::mem::take(rank), item),
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, ring: Option<&Ring<T>>) -> Option<T> {
         match self {
             Self::Ring => ring.and_then(Ring::take),
             Self::Fifo(line) => line.pop_front(),
             Self::Lifo(stack) => stack.pop(),
-            Self::Priority { heap, spent, .. } => {
-                heap.pop().map(|Ranked { rank, item, .. }| {
-                    if rank.is_key() {
-                        spent.push(rank);
-                    }
-                    item
-                })
-            }
+            Self::Numbers(numbers) => numbers.heap.pop().map(|ranked| ranked.item),
+            Self::Keys { heap, spent } => heap.heap.pop().map(|Ranked { rank, item, .. }| {
+                spent.push(rank);
+                item
+            }),
         }
     }
 
@@ -108,7 +153,8 @@ impl<T> Store<T> {
             Self::Ring => ring.and_then(|ring| ring.peek(look)),
             Self::Fifo(line) => line.front().map(look),
             Self::Lifo(stack) => stack.last().map(look),
-            Self::Priority { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Numbers(numbers) => numbers.heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Keys { heap, .. } => heap.heap.peek().map(|ranked| look(&ranked.item)),
         }
     }
 
@@ -116,17 +162,19 @@ impl<T> Store<T> {
     #[inline]
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         match self {
-            Self::Priority { spent, .. } => std::mem::take(spent),
+            Self::Keys { spent, .. } => std::mem::take(spent),
             _ => Vec::new(),
         }
     }
 
+    #[inline]
     pub(super) fn len(&self, ring: Option<&Ring<T>>) -> usize {
         match self {
             Self::Ring => ring.map_or(0, Ring::len),
             Self::Fifo(line) => line.len(),
             Self::Lifo(stack) => stack.len(),
-            Self::Priority { heap, .. } => heap.len(),
+            Self::Numbers(numbers) => numbers.heap.len(),
+            Self::Keys { heap, .. } => heap.heap.len(),
         }
     }
 }
