@@ -160,10 +160,10 @@ impl<T> Order<T> {
             (Self::Fifo, None) => (Store::Fifo(Default::default()), None),
             (Self::Lifo, _) => (Store::Lifo(Vec::new()), None),
             (Self::Priority { by_number: true, .. }, _) => {
-                (Store::Numbers(Default::default()), None)
+                (Store::Numbers { heap: Default::default(), came: 0 }, None)
             }
             (Self::Priority { by_number: false, .. }, _) => {
-                (Store::Keys { heap: Default::default(), spent: Vec::new() }, None)
+                (Store::Keys { heap: Default::default(), came: 0, spent: Vec::new() }, None)
             }
         };
         ContendedObject::new(BufferRule::new(store, capacity), SpinLock::new(), ring)

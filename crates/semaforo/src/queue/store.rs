@@ -16,47 +16,68 @@ pub(super) enum Store<T> {
     /// Last in, first out.
     Lifo(Vec<T>),
     /// The smallest number first; first in, first out among equals.
-    Numbers(Heap<i64, T>),
+    Numbers { heap: BinaryHeap<Ranked<Number, T>>, came: u64 },
     /// The same, with keys of any type.
     Keys {
-        heap: Heap<Rank, T>,
+        heap: BinaryHeap<Ranked<(Rank, u64), T>>,
+        came: u64,
         /// Ranks of what was taken whose keys are to be dropped, once the queue is not locked.
         spent: Vec<Rank>,
     },
 }
 
-/// Items by rank, and then in the order of their coming.
-#[derive(Debug)]
-pub(super) struct Heap<K: Ord, T> {
-    heap: BinaryHeap<Ranked<K, T>>,
+/// A rank that is a number, and when its item came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    number: i64,
     came: u64,
 }
 
-impl<K: Ord, T> Default for Heap<K, T> {
-    fn default() -> Self {
-        Self { heap: BinaryHeap::new(), came: 0 }
+impl Number {
+    /// Both as one number, so that comparing needs no branch.
+    #[inline]
+    fn order(self) -> u128 {
+        u128::from(self.number as u64 ^ 1 << 63) << 64 | u128::from(self.came)
     }
 }
 
-impl<K: Ord, T> Heap<K, T> {
-    #[inline(always)]
-    fn push(&mut self, rank: K, item: T) {
-        self.heap.push(Ranked { rank, came: self.came, item });
-        self.came += 1;
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
     }
 }
 
-/// An item with its rank. The greatest is the one to be taken first.
+impl Eq for Number {}
+
+impl PartialOrd for Number {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn ge(&self, other: &Self) -> bool {
+        self.order() >= other.order()
+    }
+}
+
+impl Ord for Number {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// An item with its rank. The greatest is the one to be taken first: that with the smallest rank.
 #[derive(Debug)]
-struct Ranked<K, T> {
+pub(super) struct Ranked<K, T> {
     rank: K,
-    came: u64,
     item: T,
 }
 
 impl<K: Ord, T> PartialEq for Ranked<K, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+        self.rank == other.rank
     }
 }
 
@@ -68,34 +89,17 @@ impl<K: Ord, T> PartialOrd for Ranked<K, T> {
         Some(self.cmp(other))
     }
 
-    #[inline]
-    fn lt(&self, other: &Self) -> bool {
-        match other.rank.cmp(&self.rank) {
-            Ordering::Equal => other.came < self.came,
-            order => order == Ordering::Less,
-        }
-    }
-
+    /// What the heap asks.
     #[inline]
     fn le(&self, other: &Self) -> bool {
-        !other.lt(self)
-    }
-
-    #[inline]
-    fn gt(&self, other: &Self) -> bool {
-        other.lt(self)
-    }
-
-    #[inline]
-    fn ge(&self, other: &Self) -> bool {
-        !self.lt(other)
+        self.rank >= other.rank
     }
 }
 
 impl<K: Ord, T> Ord for Ranked<K, T> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        other.rank.cmp(&self.rank).then_with(|| other.came.cmp(&self.came))
+        other.rank.cmp(&self.rank)
     }
 }
 
@@ -125,11 +129,17 @@ impl<T> Store<T> {
             Self::Ring => return Err(item),
             Self::Fifo(line) => line.push_back(item),
             Self::Lifo(stack) => stack.push(item),
-            Self::Numbers(heap) => match rank.as_number() {
-                Some(number) => heap.push(number, item),
+            Self::Numbers { heap, came } => match rank.as_number() {
+                Some(number) => {
+                    heap.push(Ranked { rank: Number { number, came: *came }, item });
+                    *came += 1;
+                }
                 None => return Err(item),
             },
-            Self::Keys { heap, .. } => heap.push(std::mem::take(rank), item),
+            Self::Keys { heap, came, .. } => {
+                heap.push(Ranked { rank: (std::mem::take(rank), *came), item });
+                *came += 1;
+            }
         }
         Ok(())
     }
@@ -140,8 +150,8 @@ impl<T> Store<T> {
             Self::Ring => ring.and_then(Ring::take),
             Self::Fifo(line) => line.pop_front(),
             Self::Lifo(stack) => stack.pop(),
-            Self::Numbers(numbers) => numbers.heap.pop().map(|ranked| ranked.item),
-            Self::Keys { heap, spent } => heap.heap.pop().map(|Ranked { rank, item, .. }| {
+            Self::Numbers { heap, .. } => heap.pop().map(|ranked| ranked.item),
+            Self::Keys { heap, spent, .. } => heap.pop().map(|Ranked { rank: (rank, _), item }| {
                 spent.push(rank);
                 item
             }),
@@ -153,8 +163,8 @@ impl<T> Store<T> {
             Self::Ring => ring.and_then(|ring| ring.peek(look)),
             Self::Fifo(line) => line.front().map(look),
             Self::Lifo(stack) => stack.last().map(look),
-            Self::Numbers(numbers) => numbers.heap.peek().map(|ranked| look(&ranked.item)),
-            Self::Keys { heap, .. } => heap.heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Numbers { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Keys { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
         }
     }
 
@@ -173,8 +183,8 @@ impl<T> Store<T> {
             Self::Ring => ring.map_or(0, Ring::len),
             Self::Fifo(line) => line.len(),
             Self::Lifo(stack) => stack.len(),
-            Self::Numbers(numbers) => numbers.heap.len(),
-            Self::Keys { heap, .. } => heap.heap.len(),
+            Self::Numbers { heap, .. } => heap.len(),
+            Self::Keys { heap, .. } => heap.len(),
         }
     }
 }
