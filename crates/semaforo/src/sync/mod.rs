@@ -5,7 +5,6 @@ pub mod condition;
 pub mod event;
 pub mod exchanger;
 pub mod latch;
-pub(crate) mod ledger;
 pub mod mapped;
 pub mod monitor;
 pub mod mutex;

@@ -7,13 +7,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::condition::guard;
 use super::introspection;
-use super::ledger::{Holds, Leaving, Ledger};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::synchronizer::{Asking, Synchronizer, guard};
+use crate::wait::ledger::{Holds, Leaving, Ledger};
+use crate::wait::operation::{ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.

@@ -5,15 +5,14 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::condition::guard;
 use super::introspection;
-use super::ledger::{Holds, Leaving, Ledger};
 use super::reentrant::{Anywhere, OnThisThread, OwnerKey, this_thread};
 use crate::policy::{Entry, Exit, OwnedReadWrite, Owner};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
+use crate::synchronizer::{Asking, Synchronizer, guard};
 use crate::wait::condition_queue::AWAY;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::wait::ledger::{Holds, Leaving, Ledger};
+use crate::wait::operation::{ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value that many can read or one can write, and whose writer may read and write
