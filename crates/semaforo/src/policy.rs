@@ -79,7 +79,7 @@
 //!
 //! The policies of this crate's own synchronizers are here too: other drivers can use them.
 
-mod counting;
+mod countdown;
 mod gate;
 mod owned_read_write;
 mod owner;
@@ -90,8 +90,8 @@ mod read_write;
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-pub use counting::{CountDown, CountError, Counting};
-pub use gate::{Gate, Opening, Signal, Signalling};
+pub use countdown::{CountDown, CountError, CountdownPolicy};
+pub use gate::{Gate, Opening, Signal, SignalPolicy};
 pub use owned_read_write::{Entry, Exit, NotHeldSo, OwnedReadWrite};
 pub use owner::{NotOwner, Owned, Owner, TooManyHolds};
 pub use permits::{AcquireError, Exclusive, Giving, NotHeld, Permits, ReleaseError};

@@ -5,13 +5,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::{MAX_LANES, MutualExclusion, Policy, STATE_BITS};
+use crate::policy::{MAX_LANES, MutualExclusion, Policy, Refusal, STATE_BITS};
 use crate::primitive::{AtomicU64, Ordering, constant_unless_modelled};
-use crate::sync::condition::guard;
 use crate::wait::contended::Attempt;
-use crate::wait::limits::TryError;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::wait::limits::{TryError, WaitError};
+use crate::wait::operation::{
+    AskOf, ContentOf, Handle, Operation, OutcomeOf, RefusalOf, objects, sealed,
+};
 use crate::wait::request::Request;
+use crate::wait::self_wait::{CallSite, Record};
 use crate::wait::waiter::Lane;
 use crate::wait::word::{STATE, WordObject, exchange};
 
@@ -368,4 +370,118 @@ impl<P: Policy> Asking for Passing<'_, P> {
 
     #[inline]
     fn granted(self, _: P::Ask) {}
+}
+
+/// An operation that asks a [`Synchronizer`] for something, and yields a guard or the like.
+pub trait Asking: Sized {
+    type Policy: Policy;
+    /// What the request yields when it is granted.
+    type Granted;
+
+    fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
+    fn granted(self, ask: <Self::Policy as Policy>::Ask) -> Self::Granted;
+
+    /// As for every operation.
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        None
+    }
+
+    /// As for every operation.
+    #[inline]
+    fn locked_at(&self, at: CallSite) {
+        let _ = at;
+    }
+}
+
+impl<O: Asking> sealed::Operation for O {
+    type Queue = WordObject<O::Policy>;
+    type Extra = ();
+
+    #[inline(always)]
+    fn attempt(&self, ask: &mut AskOf<Self>) -> Attempt {
+        self.synchronizer().attempt(*ask)
+    }
+
+    #[inline]
+    fn queue(&self) -> &Self::Queue {
+        self.synchronizer().core()
+    }
+
+    #[inline]
+    fn awaits(&self) -> Option<&Record> {
+        Asking::awaits(self)
+    }
+
+    #[inline]
+    fn locked_at(&self, at: CallSite) {
+        Asking::locked_at(self, at);
+    }
+}
+
+impl<O: Asking> Operation for O {
+    type Output = <RefusalOf<Self> as Refusal>::Output<O::Granted>;
+    type Bounded = Result<O::Granted, WaitError<RefusalOf<Self>>>;
+
+    #[inline]
+    fn output(
+        self,
+        ask: AskOf<Self>,
+        (): (),
+        outcome: Result<(), RefusalOf<Self>>,
+    ) -> Self::Output {
+        match outcome {
+            Ok(()) => RefusalOf::<Self>::granted(self.granted(ask)),
+            Err(refusal) => refusal.refused(),
+        }
+    }
+
+    #[inline]
+    fn bounded(self, ask: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| self.granted(ask))
+    }
+}
+
+/// What is behind the sealed trait of guards that can wait on a condition.
+pub(crate) mod guard {
+    use std::ops::Deref;
+
+    use super::Synchronizer;
+    use crate::policy::Policy;
+    use crate::wait::ledger::Departure;
+    use crate::wait::self_wait::Record;
+
+    /// What a condition needs to know of a guard.
+    pub trait LockGuard: Deref + Sized {
+        type Policy: Policy;
+        /// What is to be noted in the moment that its owner gives the lock away, all its holds.
+        type Leaving: Departure;
+
+        fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
+
+        /// What to ask for to have the lock again.
+        fn ask(&self) -> <Self::Policy as Policy>::Ask;
+
+        /// Whether its hold was given away by its owner, who waits with another guard.
+        fn is_away(&self) -> bool {
+            false
+        }
+
+        /// Its owner is going to wait with it.
+        fn leaving(&self) -> Self::Leaving;
+
+        /// Which thread has taken the lock, if that is recorded.
+        fn record(&self) -> Option<&Record> {
+            None
+        }
+
+        /// Its owner has the lock again, once; it has given so much away, in the wait of this
+        /// number.
+        fn come_back(&self, wait: u64, holds: u32) {
+            let _ = (wait, holds);
+        }
+
+        /// Drops the guard of an owner that has given so much away, and does not come back.
+        fn forget(self, wait: u64, holds: u32);
+    }
 }

@@ -2,8 +2,8 @@
 //! a latch or an event.
 
 use semaforo::policy::{
-    Access, CountDown, CountError, Counting, Ending, Exclusive, Gate as Open, Giving, Lanes,
-    Opening, Permits, Policy, ReadWrite, ReleaseError, Signal, Signalling,
+    Access, CountDown, CountError, CountdownPolicy, Ending, Exclusive, Gate as Open, Giving, Lanes,
+    Opening, Permits, Policy, ReadWrite, ReleaseError, Signal, SignalPolicy,
 };
 
 use super::codec::BadEvent;
@@ -165,9 +165,9 @@ impl PolicyObject {
             (Rule::ReadWrite, Entry::Hold(mode @ (HoldMode::Read | HoldMode::Write))) => {
                 ReadWrite.acquire(self.word, access(mode))
             }
-            (Rule::Latch { .. }, Entry::Pass) => Counting.acquire(self.word, ()),
+            (Rule::Latch { .. }, Entry::Pass) => CountdownPolicy.acquire(self.word, ()),
             (Rule::Manual { .. }, Entry::Pass) => Open.acquire(self.word, ()),
-            (Rule::Auto { .. }, Entry::Pass) => Signalling.acquire(self.word, ()),
+            (Rule::Auto { .. }, Entry::Pass) => SignalPolicy.acquire(self.word, ()),
             _ => None,
         }
     }
@@ -257,14 +257,14 @@ impl PolicyObject {
 
     /// The word of a latch after counting.
     pub(super) fn counted(&self, change: CountDown) -> Result<u64, CountError> {
-        Counting.release(self.word, change)
+        CountdownPolicy.release(self.word, change)
     }
 
     /// The word of an event after it was set or reset.
     pub(super) fn signalled(&self, set: bool) -> u64 {
         let result = match self.rule {
             Rule::Auto { .. } => {
-                Signalling.release(self.word, if set { Signal::Set } else { Signal::Reset })
+                SignalPolicy.release(self.word, if set { Signal::Set } else { Signal::Reset })
             }
             _ => Open.release(self.word, if set { Opening::Open } else { Opening::Shut }),
         };

@@ -42,9 +42,9 @@ impl Policy for Gate {
 
 /// At most one stored signal, which the next one to come uses up. The state is 1 when stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signalling;
+pub struct SignalPolicy;
 
-/// What happens to a [`Signalling`].
+/// What happens to a [`SignalPolicy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Lets the first waiter through, or is stored for the next one.
@@ -53,7 +53,7 @@ pub enum Signal {
     Reset,
 }
 
-impl Policy for Signalling {
+impl Policy for SignalPolicy {
     type Ask = ();
     type Give = Signal;
     type Refusal = Infallible;

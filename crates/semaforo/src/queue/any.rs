@@ -5,68 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::blocking::BlockingQueue;
-use super::buffered::{Buffered, Errand};
-use super::crossing::{Crossed, Crossing, Selects};
+use super::buffer_rule::{BufferRule, BufferSlot};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::meeting::private::Sealed;
 use super::rank::Rank;
+use super::select_wait::{OwnedSelectWait, SelectWait, Selectable};
+use super::slot::ItemSlot;
+use super::source::{OneOfSeveral, sealed as sealed_source};
 use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
-use super::transferring::Transferring;
 use crate::primitive::TrackedCell;
 use crate::wait::contended::Attempt;
-use crate::wait::contended::ContendedObject;
 use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, ContentOf, Handle, Operation, OutcomeOf, sealed};
 use crate::wait::request::Request;
-
-/// A queue that can be one of several.
-pub trait OneOfSeveral: private::OneOfSeveral {}
-
-impl<Q: private::OneOfSeveral> OneOfSeveral for Q {}
-
-mod private {
-    use super::{Arc, ContendedObject, Selects, TryTakeError};
-
-    pub trait OneOfSeveral {
-        type Item;
-        type Rule: Selects<Item = Self::Item>;
-
-        fn hall(&self) -> &Arc<ContendedObject<Self::Rule>>;
-        fn take_at_once(&self) -> Result<Self::Item, TryTakeError>;
-    }
-}
-
-impl<T> private::OneOfSeveral for BlockingQueue<T> {
-    type Item = T;
-    type Rule = Buffered<T>;
-
-    fn hall(&self) -> &Arc<ContendedObject<Buffered<T>>> {
-        self.hall()
-    }
-
-    fn take_at_once(&self) -> Result<T, TryTakeError> {
-        self.try_take()
-    }
-}
-
-macro_rules! meeting_places {
-    ($($queue:ident),*) => {$(
-        impl<T> private::OneOfSeveral for $queue<T> {
-            type Item = T;
-            type Rule = Transferring<T>;
-
-            fn hall(&self) -> &Arc<ContendedObject<Transferring<T>>> {
-                self.meeting().hall()
-            }
-
-            fn take_at_once(&self) -> Result<T, TryTakeError> {
-                self.try_take()
-            }
-        }
-    )*};
-}
-meeting_places!(TransferQueue, SynchronousQueue);
 
 /// Several queues of one kind, by reference or by `Arc`: an array, a slice or a `Vec` of them, or a
 /// reference to one.
@@ -118,8 +69,8 @@ impl<S: Several> Several for &S {
 }
 
 type HandleOf<S> = <S as Several>::Handle;
-type RuleOf<H> = <<H as std::ops::Deref>::Target as private::OneOfSeveral>::Rule;
-type ItemOf<H> = <RuleOf<H> as Selects>::Item;
+type RuleOf<H> = <<H as std::ops::Deref>::Target as sealed_source::ItemQueue>::Rule;
+type ItemOf<H> = <RuleOf<H> as Selectable>::Item;
 
 /// Takes from the first of these queues that has an item now.
 pub(super) fn try_take_any<H: Handle<Target: OneOfSeveral>>(
@@ -127,7 +78,7 @@ pub(super) fn try_take_any<H: Handle<Target: OneOfSeveral>>(
 ) -> Result<(usize, ItemOf<H>), TryTakeError> {
     let mut why = TryTakeError::Closed;
     for (index, queue) in queues.iter().enumerate() {
-        match private::OneOfSeveral::take_at_once(&**queue) {
+        match sealed_source::ItemQueue::take_at_once(&**queue) {
             Ok(item) => return Ok((index, item)),
             Err(TryTakeError::Empty) => why = TryTakeError::Empty,
             Err(TryTakeError::Closed) => {}
@@ -199,24 +150,24 @@ impl<T> Own<T> {
     }
 }
 
-/// The line of a request for one of several queues, made when it has to wait.
-struct Place<R: Selects>(Own<OnceCell<Crossed<R>>>);
+/// The waiters of a request for one of several queues, made when it has to wait.
+struct WaitCell<R: Selectable>(Own<OnceCell<OwnedSelectWait<R>>>);
 
-impl<R: Selects> Place<R> {
+impl<R: Selectable> WaitCell<R> {
     fn new() -> Self {
         Self(Own::new(OnceCell::new()))
     }
 
     /// # Safety
     /// The caller owns the request.
-    unsafe fn get(&self) -> Option<&Crossing<R>> {
+    unsafe fn get(&self) -> Option<&SelectWait<R>> {
         // SAFETY: passed on from the caller. What is in it stays there until the request is dropped.
-        self.0.0.look(|cell| unsafe { (*cell).get() }).map(|crossed| &**crossed)
+        self.0.0.look(|cell| unsafe { (*cell).get() }).map(|made| &**made)
     }
 
     /// # Safety
     /// The caller owns the request.
-    unsafe fn make(&self, make: impl FnOnce() -> Crossed<R>) -> &Crossing<R> {
+    unsafe fn make(&self, make: impl FnOnce() -> OwnedSelectWait<R>) -> &SelectWait<R> {
         // SAFETY: as in `get`.
         self.0.0.look(|cell| unsafe { (*cell).get_or_init(make) })
     }
@@ -226,14 +177,14 @@ impl<R: Selects> Place<R> {
 pub struct TakeAny<S: Several<Handle: Handle<Target: OneOfSeveral>>> {
     found: Own<Found<ItemOf<HandleOf<S>>>>,
     /// Dropped before the queues.
-    place: Place<RuleOf<HandleOf<S>>>,
+    wait: WaitCell<RuleOf<HandleOf<S>>>,
     queues: S,
 }
 
 impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> TakeAny<S> {
     pub(super) fn request(queues: S) -> Request<Self> {
         let found = Own::new(Found { item: None, index: 0 });
-        Request::new(Self { queues, found, place: Place::new() }, ())
+        Request::new(Self { queues, found, wait: WaitCell::new() }, ())
     }
 
     fn taken(self) -> (usize, ItemOf<HandleOf<S>>) {
@@ -242,13 +193,13 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> TakeAny<S> {
             if let (index, Some(item)) = self.found.look(|found| (found.index, found.item.take())) {
                 return (index, item);
             }
-            self.place.get().expect("a request that was served has waited").taken()
+            self.wait.get().expect("a request that was served has waited").taken()
         }
     }
 }
 
 impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> sealed::Operation for TakeAny<S> {
-    type Queue = Crossing<RuleOf<HandleOf<S>>>;
+    type Queue = SelectWait<RuleOf<HandleOf<S>>>;
     type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
@@ -265,13 +216,10 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> sealed::Operation for Tak
     fn queue(&self) -> &Self::Queue {
         let queues = self.queues.handles().iter();
         let branch = |queue: &HandleOf<S>| {
-            (
-                Arc::clone(private::OneOfSeveral::hall(&**queue)),
-                RuleOf::<HandleOf<S>>::branch_taking(),
-            )
+            (Arc::clone(sealed_source::ItemQueue::contended(&**queue)), ItemSlot::branch_taking())
         };
         // SAFETY: the owner's.
-        unsafe { self.place.make(|| Crossed::new(queues.map(branch).collect())) }
+        unsafe { self.wait.make(|| OwnedSelectWait::new(queues.map(branch).collect())) }
     }
 
     fn tries_first(&self) -> bool {
@@ -303,7 +251,7 @@ pub struct PutAny<S: Several<Handle: Handle<Content: Sized>>> {
     /// The item, until there is a place for it.
     found: Own<Found<ContentOf<HandleOf<S>>>>,
     /// Dropped before the queues.
-    place: Place<Buffered<ContentOf<HandleOf<S>>>>,
+    wait: WaitCell<BufferRule<ContentOf<HandleOf<S>>>>,
     queues: S,
 }
 
@@ -318,13 +266,13 @@ fn put_at_once<H: Blocking>(
         let Some(rank) = found.item.as_ref().map(|item| queue.rank(item)) else { return Ok(()) };
         let Some(item) = found.item.take() else { return Ok(()) };
         found.index = index;
-        let mut errand = Errand::put(item, rank);
-        match queue.put_now(&mut errand) {
+        let mut slot = BufferSlot::putting(item, rank);
+        match queue.put_now(&mut slot) {
             Ok(()) => return Ok(()),
             Err(TryPutError::Full) => why = TryPutError::Full,
             Err(TryPutError::Closed) => {}
         }
-        found.item = Some(errand.goods());
+        found.item = Some(slot.take_item());
     }
     if found.item.is_some() { Err(why) } else { Ok(()) }
 }
@@ -337,19 +285,19 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Blocking f
 impl<S: Several<Handle: Blocking>> PutAny<S> {
     fn request(queues: S, item: ContentOf<HandleOf<S>>) -> Request<Self> {
         let found = Own::new(Found { item: Some(item), index: 0 });
-        Request::new(Self { queues, found, place: Place::new() }, ())
+        Request::new(Self { queues, found, wait: WaitCell::new() }, ())
     }
 
     /// The item, wherever it is; for the owner, who does not wait.
     fn look<R>(&self, change: impl FnOnce(&mut Found<ContentOf<HandleOf<S>>>) -> R) -> R {
-        // SAFETY: the owner's, who does not wait. The item lies in the place once there is one.
+        // SAFETY: the owner's, who does not wait. The item lies in the wait once there is one.
         unsafe {
-            let place = self.place.get();
+            let wait = self.wait.get();
             self.found.look(|found| {
-                if let Some(place) = place {
-                    found.item = place.item(Option::take);
+                if let Some(wait) = wait {
+                    found.item = wait.item(Option::take);
                 }
-                let keeps = Keeps { found, place };
+                let keeps = Keeps { found, wait };
                 change(&mut *keeps.found)
             })
         }
@@ -357,8 +305,8 @@ impl<S: Several<Handle: Blocking>> PutAny<S> {
 
     fn put(self) -> usize {
         // SAFETY: the owner's, who does not wait.
-        match unsafe { self.place.get() } {
-            Some(place) if place.was_claimed() => place.chosen(),
+        match unsafe { self.wait.get() } {
+            Some(wait) if wait.was_claimed() => wait.selected(),
             _ => self.look(|found| found.index),
         }
     }
@@ -370,23 +318,23 @@ impl<S: Several<Handle: Blocking>> PutAny<S> {
 }
 
 /// Puts an item back to where others find it, also if a waker panics.
-struct Keeps<'a, R: Selects> {
+struct Keeps<'a, R: Selectable> {
     found: &'a mut Found<R::Item>,
-    place: Option<&'a Crossing<R>>,
+    wait: Option<&'a SelectWait<R>>,
 }
 
-impl<R: Selects> Drop for Keeps<'_, R> {
+impl<R: Selectable> Drop for Keeps<'_, R> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
+        if let Some(wait) = self.wait {
             let item = self.found.item.take();
             // SAFETY: made by the owner of a request that does not wait.
-            unsafe { place.item(|own| *own = item) };
+            unsafe { wait.item(|own| *own = item) };
         }
     }
 }
 
 impl<S: Several<Handle: Blocking>> sealed::Operation for PutAny<S> {
-    type Queue = Crossing<Buffered<ContentOf<HandleOf<S>>>>;
+    type Queue = SelectWait<BufferRule<ContentOf<HandleOf<S>>>>;
     type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
@@ -399,17 +347,18 @@ impl<S: Several<Handle: Blocking>> sealed::Operation for PutAny<S> {
     fn queue(&self) -> &Self::Queue {
         // SAFETY: the owner's, who does not wait.
         unsafe {
-            self.place.make(|| {
+            self.wait.make(|| {
                 self.found.look(|found| {
                     let rank = |queue: &HandleOf<S>| {
                         found.item.as_ref().map_or_else(Rank::default, |item| queue.rank(item))
                     };
                     let branch = |queue: &HandleOf<S>| {
-                        (Arc::clone(queue.hall()), Buffered::branch_putting(rank(queue)))
+                        (Arc::clone(queue.object()), BufferSlot::branch_putting(rank(queue)))
                     };
-                    let crossed = Crossed::new(self.queues.handles().iter().map(branch).collect());
-                    crossed.item(|item| *item = found.item.take());
-                    crossed
+                    let made =
+                        OwnedSelectWait::new(self.queues.handles().iter().map(branch).collect());
+                    made.item(|item| *item = found.item.take());
+                    made
                 })
             })
         }

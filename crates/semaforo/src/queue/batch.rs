@@ -5,15 +5,14 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::blocking::BlockingQueue;
-use super::buffered::{Buffered, Errand, Numbered};
+use super::buffer_rule::{BufferRule, BufferSlot, Numbered};
 use super::errors::Closed;
-use crate::wait::cancel::CancelToken;
 use crate::wait::contended::Attempt;
 use crate::wait::contended::ContendedObject;
-use crate::wait::limits::{Limited, Unlimited, WaitError};
+use crate::wait::limits::{Limited, Unlimited, WaitError, WaitLimits, limit_methods};
 use crate::wait::operation::{self, AskOf, Operation, OutcomeOf};
 use crate::wait::request::Request;
 
@@ -23,9 +22,7 @@ pub struct TakeBatch<'a, T, L = Unlimited> {
     queue: &'a BlockingQueue<T>,
     max: usize,
     silence: Duration,
-    timeout: Duration,
-    deadline: Option<Instant>,
-    tokens: Vec<CancelToken>,
+    limits: WaitLimits,
     _limits: PhantomData<fn() -> L>,
 }
 
@@ -63,61 +60,32 @@ impl BatchLimits for Limited {
 impl<'a, T> TakeBatch<'a, T> {
     pub(super) fn new(queue: &'a BlockingQueue<T>, max: usize, silence: Duration) -> Self {
         assert!(max > 0, "a batch of at most zero items was asked for");
-        Self {
-            queue,
-            max,
-            silence,
-            timeout: Duration::MAX,
-            deadline: None,
-            tokens: Vec::new(),
-            _limits: PhantomData,
-        }
+        Self { queue, max, silence, limits: WaitLimits::default(), _limits: PhantomData }
     }
 }
 
 impl<'a, T, L> TakeBatch<'a, T, L> {
     fn limited(self) -> TakeBatch<'a, T, Limited> {
-        let Self { queue, max, silence, timeout, deadline, tokens, _limits } = self;
-        TakeBatch { queue, max, silence, timeout, deadline, tokens, _limits: PhantomData }
+        let Self { queue, max, silence, limits, _limits: _ } = self;
+        TakeBatch { queue, max, silence, limits, _limits: PhantomData }
     }
 
-    /// Ends the wait after this time, if there is one, counted from when it begins. What was collected
-    /// until then is the batch.
-    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> TakeBatch<'a, T, Limited> {
-        let mut limited = self.limited();
-        limited.timeout = limited.timeout.min(limit.into().unwrap_or(Duration::MAX));
-        limited
+    limit_methods! {
+        batch => batch.limited(), TakeBatch<'a, T, Limited>;
+        /// Ends the wait after this time, if there is one, counted from when it begins. What was
+        /// collected until then is the batch.
+        timeout;
+        /// Ends the wait at this instant, if there is one. What was collected until then is the batch.
+        deadline;
+        /// Ends the wait when this token, if there is one, is cancelled. What was collected until then
+        /// is the batch.
+        cancel_on;
     }
 
-    /// Ends the wait at this instant, if there is one. What was collected until then is the batch.
-    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> TakeBatch<'a, T, Limited> {
-        let mut limited = self.limited();
-        limited.deadline = limited.deadline.into_iter().chain(limit.into()).min();
-        limited
-    }
-
-    /// Ends the wait when this token, if there is one, is cancelled. What was collected until then is
-    /// the batch.
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> TakeBatch<'a, T, Limited> {
-        let mut limited = self.limited();
-        limited.tokens.extend(token.into().cloned());
-        limited
-    }
-
-    fn start(self) -> Collecting<'a, T> {
-        let until = Instant::now().checked_add(self.timeout);
-        let until = until.into_iter().chain(self.deadline).min();
-        Collecting {
-            queue: self.queue,
-            max: self.max,
-            silence: self.silence,
-            until,
-            tokens: self.tokens,
-            items: Vec::new(),
-        }
+    fn start(mut self) -> Collecting<'a, T> {
+        self.limits.start();
+        let Self { queue, max, silence, limits, _limits: _ } = self;
+        Collecting { queue, max, silence, limits, items: Vec::new() }
     }
 }
 
@@ -164,8 +132,7 @@ struct Collecting<'a, T> {
     queue: &'a BlockingQueue<T>,
     max: usize,
     silence: Duration,
-    until: Option<Instant>,
-    tokens: Vec<CancelToken>,
+    limits: WaitLimits,
     items: Vec<Numbered<T>>,
 }
 
@@ -177,13 +144,10 @@ impl<'a, T> Collecting<'a, T> {
     }
 
     /// The next wait: without silence for the first item.
-    fn next(&self) -> Request<TakeInLine<'a, T>, Limited> {
+    fn next(&self) -> Request<TakeNumbered<'a, T>, Limited> {
         let silence = if self.items.is_empty() { Duration::MAX } else { self.silence };
-        let mut request = Request::new(TakeInLine(self.queue), Errand::take()).timeout(silence);
-        if let Some(until) = self.until {
-            request = request.deadline(until);
-        }
-        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
+        let request = Request::new(TakeNumbered(self.queue), BufferSlot::taking());
+        self.limits.bound(request.timeout(silence))
     }
 
     /// Adds what a wait yielded, or ends the batch.
@@ -215,7 +179,7 @@ impl<T> Drop for Collecting<'_, T> {
 /// A batch that waits for its next item. If it is dropped, what was collected goes back in the same
 /// step in which the request leaves the line: whoever waits behind it gets that first.
 struct Suspended<'s, 'a, T> {
-    next: Pin<&'s mut Request<TakeInLine<'a, T>, Limited>>,
+    next: Pin<&'s mut Request<TakeNumbered<'a, T>, Limited>>,
     batch: &'s mut Collecting<'a, T>,
 }
 
@@ -233,41 +197,41 @@ impl<T> Drop for Suspended<'_, '_, T> {
         let items = std::mem::take(&mut self.batch.items);
         // SAFETY: the waiter was queued here, is alive, and its owner is this.
         unsafe {
-            self.batch.queue.hall().withdraw_with(waiter, |rule, ring| {
+            self.batch.queue.object().withdraw_with(waiter, |rule, ring| {
                 items.into_iter().for_each(|item| rule.put_back(ring, item));
             });
         }
     }
 }
 
-/// Takes an item with its number.
-struct TakeInLine<'a, T>(&'a BlockingQueue<T>);
+/// The operation that takes an item with its number.
+struct TakeNumbered<'a, T>(&'a BlockingQueue<T>);
 
-impl<T> operation::sealed::Operation for TakeInLine<'_, T> {
-    type Queue = ContendedObject<Buffered<T>>;
+impl<T> operation::sealed::Operation for TakeNumbered<'_, T> {
+    type Queue = ContendedObject<BufferRule<T>>;
     type Extra = ();
 
     #[inline]
-    fn attempt(&self, _: &mut Errand<T>) -> Attempt {
+    fn attempt(&self, _: &mut BufferSlot<T>) -> Attempt {
         Attempt::Unknown
     }
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
     }
 }
 
-impl<T> Operation for TakeInLine<'_, T> {
+impl<T> Operation for TakeNumbered<'_, T> {
     type Output = Result<Numbered<T>, Closed>;
     type Bounded = Result<Numbered<T>, WaitError<Closed>>;
 
-    fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map(|()| errand.taken_in_line())
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map(|()| slot.into_numbered())
     }
 
-    fn bounded(self, errand: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| errand.taken_in_line())
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| slot.into_numbered())
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::batch::TakeBatch;
-use super::buffered::{Buffered, Errand, Numbered, PUTTERS, TAKERS};
+use super::buffer_rule::{BufferRule, BufferSlot, Numbered, PUTTERS, TAKERS};
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
 use super::rank::Rank;
 use super::ring::{NotNow, Ring};
+use super::slot::given_to;
 use super::store::Store;
 use crate::primitive::{constant_unless_modelled, made_when_needed};
 use crate::wait::contended::Attempt;
@@ -60,7 +61,7 @@ use crate::wait::wake::{self, Panic, resume};
 #[doc(alias = "bounded buffer")]
 pub struct BlockingQueue<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<ContendedObject<Buffered<T>>>>,
+    object: OnceLock<Arc<ContendedObject<BufferRule<T>>>>,
     capacity: Option<usize>,
     order: Order<T>,
 }
@@ -91,7 +92,11 @@ pub struct Builder<T> {
 enum Order<T> {
     Fifo,
     Lifo,
-    Priority(Key<T>),
+    Priority {
+        key: Key<T>,
+        /// All ranks are numbers.
+        by_number: bool,
+    },
 }
 
 impl<T> Builder<T> {
@@ -136,28 +141,32 @@ impl<T> Builder<T> {
         priority: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> Self {
         let rank = move |item: &T| Rank::of(priority(item));
-        Self { order: Order::Priority(Box::new(rank)), ..self }
+        let order = Order::Priority { key: Box::new(rank), by_number: Rank::is_number_of::<K>() };
+        Self { order, ..self }
     }
 
     /// The queue.
     pub fn build(self) -> BlockingQueue<T> {
         let queue = BlockingQueue::planned(self.capacity, self.order);
-        queue.hall();
+        queue.object();
         queue
     }
 }
 
 impl<T> Order<T> {
-    fn hall(&self, capacity: Option<usize>) -> Arc<ContendedObject<Buffered<T>>> {
+    fn object(&self, capacity: Option<usize>) -> Arc<ContendedObject<BufferRule<T>>> {
         let (store, ring) = match (self, capacity) {
             (Self::Fifo, Some(capacity)) => (Store::Ring, Some(Ring::new(capacity))),
-            (Self::Fifo, None) => (Store::Line(Default::default()), None),
-            (Self::Lifo, _) => (Store::Stack(Vec::new()), None),
-            (Self::Priority(_), _) => {
-                (Store::Ranks { heap: Default::default(), came: 0, spent: Vec::new() }, None)
+            (Self::Fifo, None) => (Store::Fifo(Default::default()), None),
+            (Self::Lifo, _) => (Store::Lifo(Vec::new()), None),
+            (Self::Priority { by_number: true, .. }, _) => {
+                (Store::Numbers { heap: Default::default(), came: 0 }, None)
+            }
+            (Self::Priority { by_number: false, .. }, _) => {
+                (Store::Keys { heap: Default::default(), came: 0, spent: Vec::new() }, None)
             }
         };
-        ContendedObject::new(Buffered::new(store, capacity), SpinLock::new(), ring)
+        ContendedObject::new(BufferRule::new(store, capacity), SpinLock::new(), ring)
     }
 }
 
@@ -201,13 +210,13 @@ impl<T> BlockingQueue<T> {
 
     constant_unless_modelled! {
         const fn planned(capacity: Option<usize>, order: Order<T>) -> Self {
-            Self { hall: made_when_needed!(order.hall(capacity)), capacity, order }
+            Self { object: made_when_needed!(order.object(capacity)), capacity, order }
         }
     }
 
     #[inline]
-    pub(super) fn hall(&self) -> &Arc<ContendedObject<Buffered<T>>> {
-        self.hall.get_or_init(|| self.order.hall(self.capacity))
+    pub(super) fn object(&self) -> &Arc<ContendedObject<BufferRule<T>>> {
+        self.object.get_or_init(|| self.order.object(self.capacity))
     }
 
     /// A queue in another order.
@@ -225,20 +234,20 @@ impl<T> BlockingQueue<T> {
     #[doc(alias = "enqueue")]
     #[inline]
     pub fn put(&self, item: T) -> Request<Put<&Self>> {
-        let errand = self.errand(item);
-        Request::new(Put(self), errand)
+        let slot = self.slot(item);
+        Request::new(Put(self), slot)
     }
 
     /// [`put`](Self::put), over a handle of its own.
     pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Put<Arc<Self>>> {
-        let errand = self.errand(item);
-        Request::new(Put(Arc::clone(self)), errand)
+        let slot = self.slot(item);
+        Request::new(Put(Arc::clone(self)), slot)
     }
 
     #[inline]
-    pub(super) fn errand(&self, item: T) -> Errand<T> {
+    pub(super) fn slot(&self, item: T) -> BufferSlot<T> {
         let rank = self.rank(&item);
-        Errand::put(item, rank)
+        BufferSlot::putting(item, rank)
     }
 
     /// Takes the next item, when there is one. Refused when the queue is closed and empty.
@@ -263,8 +272,8 @@ impl<T> BlockingQueue<T> {
     #[doc(alias = "try_send")]
     #[doc(alias = "offer")]
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
-        let mut errand = self.errand(item);
-        self.put_now(&mut errand).map_err(|why| errand.rejected(why))
+        let mut slot = self.slot(item);
+        self.put_now(&mut slot).map_err(|why| slot.rejected(why))
     }
 
     /// Takes the next item now, or not at all.
@@ -285,50 +294,54 @@ impl<T> BlockingQueue<T> {
 
     #[inline]
     fn ring(&self) -> Option<&Ring<T>> {
-        self.hall().outside.as_ref()
+        self.object().outside.as_ref()
     }
 
     /// The rank of an item here.
     pub(super) fn rank(&self, item: &T) -> Rank {
         match &self.order {
             Order::Fifo | Order::Lifo => Rank::default(),
-            Order::Priority(key) => key(item),
+            Order::Priority { key, .. } => key(item),
         }
     }
 
     #[inline(always)]
-    pub(super) fn put_now(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        if errand.is_empty() {
-            // It was put, and a waker panicked; now the errand is run again.
+    pub(super) fn put_now(&self, slot: &mut BufferSlot<T>) -> Result<(), TryPutError> {
+        if slot.is_empty() {
+            // It was put, and a waker panicked; now the slot is run again.
             return Ok(());
         }
         if let Some(ring) = self.ring() {
-            match ring.try_put(|| errand.goods()) {
+            match ring.try_put(|| slot.take_item()) {
                 Ok(()) => return Ok(()),
                 Err(NotNow::NoUse) => return Err(TryPutError::Full),
                 Err(NotNow::Slow) => {}
             }
         }
-        self.put_locked(errand)
+        self.put_locked(slot)
     }
 
     #[inline(never)]
-    fn put_locked(&self, errand: &mut Errand<T>) -> Result<(), TryPutError> {
-        let (item, mut rank) = (errand.goods(), errand.take_rank());
-        let put = self
-            .hall()
-            .change(|rule, ring, lists, wakes| rule.put(ring, lists, (item, &mut rank), wakes));
-        put.map_err(|(item, why)| {
-            errand.restore(item, rank);
-            why
-        })
+    fn put_locked(&self, slot: &mut BufferSlot<T>) -> Result<(), TryPutError> {
+        let (put, panic) = self.object().change_unless(
+            slot,
+            |slot, rule, lists| rule.put_alone(lists, slot).then_some(Ok(())),
+            |slot, rule, ring, lists, wakes| rule.put_from(ring, lists, slot, wakes),
+        );
+        if let Some(panic) = panic {
+            resume(panic);
+        }
+        put
     }
 
     #[inline(never)]
     fn take_locked(&self) -> Result<T, TryTakeError> {
-        let (taken, panic) =
-            self.hall().change_caught(|rule, ring, lists, wakes| rule.take(ring, lists, wakes));
-        if let Some(panic) = wake::first(panic, self.drop_keys()) {
+        let ((taken, spent), panic) = self.object().change_unless(
+            &mut (),
+            |(), rule, lists| rule.take_alone(lists).map(|(item, spent)| (Ok(item), spent)),
+            |(), rule, ring, lists, wakes| (rule.take(ring, lists, wakes), rule.spent()),
+        );
+        if let Some(panic) = wake::first(panic, drop_keys(spent)) {
             self.put_back(taken.ok());
             resume(panic);
             return Err(TryTakeError::Empty);
@@ -339,29 +352,20 @@ impl<T> BlockingQueue<T> {
     /// Takes what can be taken now, no more than so many.
     pub(super) fn take_now(&self, max: usize) -> Vec<Numbered<T>> {
         let mut items = Vec::new();
-        let ((), panic) = self.hall().change_caught(|rule, ring, lists, wakes| {
+        let (spent, panic) = self.object().change_caught(|rule, ring, lists, wakes| {
             items.extend(std::iter::from_fn(|| rule.take(ring, lists, wakes).ok()).take(max));
+            rule.spent()
         });
-        if let Some(panic) = wake::first(panic, self.drop_keys()) {
+        if let Some(panic) = wake::first(panic, drop_keys(spent)) {
             self.put_back(std::mem::take(&mut items));
             resume(panic);
         }
         items
     }
 
-    /// Drops the keys of what was taken: users' values, which may do anything, so that no lock is held.
-    #[inline]
-    fn drop_keys(&self) -> Option<Panic> {
-        if !matches!(self.order, Order::Priority(_)) {
-            return None;
-        }
-        let spent = self.hall().locked(|rule, _, _| rule.spent());
-        catch_unwind(AssertUnwindSafe(|| drop(spent))).err()
-    }
-
     /// Gives items back that were taken, for those who wait.
     pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
-        self.hall().change(|rule, ring, lists, wakes| {
+        self.object().change(|rule, ring, lists, wakes| {
             items.into_iter().for_each(|item| rule.put_back(ring, item));
             rule.settle(ring, lists, (), wakes);
         });
@@ -428,7 +432,7 @@ impl<T> BlockingQueue<T> {
     #[doc(alias = "element")]
     pub fn peek_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         // Caught, so that whatever has to be done before the queue is unlocked is done.
-        let looked = self.hall().locked(|rule, ring, _| {
+        let looked = self.object().locked(|rule, ring, _| {
             rule.peek(ring, |item| catch_unwind(AssertUnwindSafe(|| look(item))))
         });
         looked.map(|looked| looked.unwrap_or_else(|panic| resume_unwind(panic)))
@@ -438,7 +442,7 @@ impl<T> BlockingQueue<T> {
     /// and is then refused. False if it was closed before.
     #[doc(alias = "CompleteAdding")]
     pub fn close(&self) -> bool {
-        self.hall().change(|rule, ring, lists, wakes| rule.close(ring, lists, wakes))
+        self.object().change(|rule, ring, lists, wakes| rule.close(ring, lists, wakes))
     }
 
     /// Whether it was closed; there may be items left.
@@ -446,7 +450,7 @@ impl<T> BlockingQueue<T> {
     #[doc(alias = "IsAddingCompleted")]
     #[doc(alias = "IsCompleted")]
     pub fn is_closed(&self) -> bool {
-        self.hall().locked(|rule, _, _| rule.is_closed())
+        self.object().locked(|rule, _, _| rule.is_closed())
     }
 
     /// How many items there are. For a moment that can be more than there is room for: when items come
@@ -454,7 +458,7 @@ impl<T> BlockingQueue<T> {
     #[must_use]
     #[doc(alias = "Count")]
     pub fn len(&self) -> usize {
-        self.hall().locked(|rule, ring, _| rule.len(ring))
+        self.object().locked(|rule, ring, _| rule.len(ring))
     }
 
     /// Whether there are no items.
@@ -486,34 +490,34 @@ impl<T> BlockingQueue<T> {
     /// How many requests wait: to take, and to put.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall().waiters()
+        self.object().waiters()
     }
 
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.hall().waiters_in(TAKERS)
+        self.object().waiters_in(TAKERS)
     }
 
     /// How many wait for room.
     #[must_use]
     pub fn waiting_putters(&self) -> usize {
-        self.hall().waiters_in(PUTTERS)
+        self.object().waiters_in(PUTTERS)
     }
 
     /// How long a task may leave an item unclaimed while others wait, before it is passed on: 50 ms
     /// unless set, and at least 2 ms.
     pub fn set_patience(&self, patience: Duration) {
-        self.hall().set_patience(patience);
+        self.object().set_patience(patience);
     }
 }
 
 impl<T> Drop for BlockingQueue<T> {
     fn drop(&mut self) {
-        let Some(hall) = self.hall.get() else { return };
+        let Some(object) = self.object.get() else { return };
         let mut left = Vec::new();
-        hall.bury(|_, waiter| left.extend(Buffered::handed_to(waiter)));
-        let (items, _spent) = hall.locked(|rule, ring, _| (rule.empty(ring), rule.spent()));
+        object.bury(|_, waiter| left.extend(given_to(waiter)));
+        let (items, _spent) = object.locked(|rule, ring, _| (rule.empty(ring), rule.spent()));
         left.extend(items);
     }
 }
@@ -531,6 +535,15 @@ impl<T> fmt::Debug for BlockingQueue<T> {
     }
 }
 
+/// Drops the keys of what was taken: users' values, which may do anything, so that no lock is held.
+#[inline]
+fn drop_keys(spent: Vec<Rank>) -> Option<Panic> {
+    if spent.is_empty() {
+        return None;
+    }
+    catch_unwind(AssertUnwindSafe(|| drop(spent))).err()
+}
+
 /// The operation of [`BlockingQueue::put`].
 #[derive(Debug)]
 pub struct Put<H>(H);
@@ -542,22 +555,27 @@ pub struct Take<H>(H);
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Take<H> {
     #[inline]
     pub(super) fn request(queue: H) -> Request<Self> {
-        Request::new(Self(queue), Errand::take())
+        Request::new(Self(queue), BufferSlot::taking())
     }
 }
 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation for Put<H> {
-    type Queue = ContendedObject<Buffered<ContentOf<H>>>;
+    type Queue = ContendedObject<BufferRule<ContentOf<H>>>;
     type Extra = ();
 
     #[inline(always)]
-    fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
-        if self.0.put_now(errand).is_ok() { Attempt::Granted } else { Attempt::Unknown }
+    fn attempt(&self, slot: &mut BufferSlot<ContentOf<H>>) -> Attempt {
+        if self.0.put_now(slot).is_ok() { Attempt::Granted } else { Attempt::Unknown }
     }
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
+    }
+
+    #[inline]
+    fn is_streamed(&self) -> bool {
+        true
     }
 }
 
@@ -566,27 +584,27 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation 
     type Bounded = Result<(), Rejected<ContentOf<H>, WaitError<Closed>>>;
 
     #[inline]
-    fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map_err(|why| errand.rejected(why))
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map_err(|why| slot.rejected(why))
     }
 
     #[inline]
-    fn bounded(self, errand: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map_err(|why| errand.rejected(why))
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map_err(|why| slot.rejected(why))
     }
 }
 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Operation
     for Take<H>
 {
-    type Queue = ContendedObject<Buffered<ContentOf<H>>>;
+    type Queue = ContendedObject<BufferRule<ContentOf<H>>>;
     type Extra = ();
 
     #[inline(always)]
-    fn attempt(&self, errand: &mut Errand<ContentOf<H>>) -> Attempt {
+    fn attempt(&self, slot: &mut BufferSlot<ContentOf<H>>) -> Attempt {
         match self.0.try_take() {
             Ok(item) => {
-                errand.fill(item);
+                slot.fill(item);
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,
@@ -595,7 +613,12 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
+    }
+
+    #[inline]
+    fn is_streamed(&self) -> bool {
+        true
     }
 }
 
@@ -604,12 +627,12 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation 
     type Bounded = Result<ContentOf<H>, WaitError<Closed>>;
 
     #[inline]
-    fn output(self, errand: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map(|()| errand.taken())
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map(|()| slot.into_item())
     }
 
     #[inline]
-    fn bounded(self, errand: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| errand.taken())
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| slot.into_item())
     }
 }

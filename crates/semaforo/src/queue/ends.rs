@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::blocking::{BlockingQueue, Put};
 use super::errors::{Rejected, TryPutError, TryTakeError};
-use super::items::{ItemStream, Items, Source};
-use super::meeting::Transfer;
+use super::items::{ItemStream, Items};
+use super::rendezvous::Transfer;
+use super::source::Source;
 use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
 use crate::wait::request::Request;

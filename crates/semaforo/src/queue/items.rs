@@ -4,63 +4,20 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 
-use super::blocking::{BlockingQueue, Take};
-use super::errors::{Closed, TryTakeError};
-use super::meeting::Receive;
+use super::blocking::BlockingQueue;
+use super::errors::Closed;
+use super::source;
 use super::synchronous::SynchronousQueue;
 use super::transfer::TransferQueue;
-use crate::wait::cancel::CancelToken;
-use crate::wait::limits::{Limited, WaitError};
-use crate::wait::operation::{ContentOf, Handle, Object, Operation};
+use crate::wait::limits::{Limited, WaitError, WaitLimits, limit_methods};
+use crate::wait::operation::{ContentOf, Handle};
 use crate::wait::request::Request;
 
-/// A queue that items can be taken from, one after another.
-pub trait Source: private::Source {}
-
-impl<Q: private::Source> Source for Q {}
-
-pub(super) mod private {
-    use super::{Closed, Handle, Object, Operation, Request, TryTakeError, WaitError};
-
-    pub trait Source: Object<Content = Self::Item> + Sized {
-        type Item;
-        type Take<H: Handle<Content = Self::Item, Target = Self>>: Operation<
-                Output = Result<Self::Item, Closed>,
-                Bounded = Result<Self::Item, WaitError<Closed>>,
-            >;
-
-        fn take_by<H: Handle<Content = Self::Item, Target = Self>>(
-            queue: H,
-        ) -> Request<Self::Take<H>>;
-        fn take_at_once(&self) -> Result<Self::Item, TryTakeError>;
-        fn shut(&self);
-    }
-}
-
-macro_rules! sources {
-    ($($queue:ident: $take:ident),*) => {$(
-        impl<T> private::Source for $queue<T> {
-            type Item = T;
-            type Take<H: Handle<Content = T, Target = Self>> = $take<H>;
-
-            #[inline]
-            fn take_by<H: Handle<Content = T, Target = Self>>(queue: H) -> Request<$take<H>> {
-                $take::request(queue)
-            }
-
-            fn take_at_once(&self) -> Result<T, TryTakeError> {
-                self.try_take()
-            }
-
-            fn shut(&self) {
-                self.close();
-            }
-        }
-
+macro_rules! item_methods {
+    ($($queue:ident),*) => {$(
         impl<T> $queue<T> {
             /// Takes item after item in this thread, until the queue is closed and empty. Limits and
             /// tokens can be set, for each item: [`Items`]. So does `for item in &queue`.
@@ -109,48 +66,21 @@ macro_rules! sources {
     )*};
 }
 
-sources!(BlockingQueue: Take, TransferQueue: Receive, SynchronousQueue: Receive);
+item_methods!(BlockingQueue, TransferQueue, SynchronousQueue);
 
-type TakeOf<H> = <<H as std::ops::Deref>::Target as private::Source>::Take<H>;
-
-/// What may end the wait for each item.
-#[derive(Debug, Default)]
-struct PerItem {
-    timeout: Option<Duration>,
-    deadline: Option<Instant>,
-    tokens: Vec<CancelToken>,
-}
-
-impl PerItem {
-    fn is_none(&self) -> bool {
-        self.timeout.is_none() && self.deadline.is_none() && self.tokens.is_empty()
-    }
-
-    fn bound<O: Operation>(&self, request: Request<O>) -> Request<O, Limited> {
-        let request = request.timeout(self.timeout).deadline(self.deadline);
-        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
-    }
-}
+type TakeOf<H> = <<H as std::ops::Deref>::Target as source::sealed::Source>::Take<H>;
 
 macro_rules! per_item {
-    ($name:ident) => {
-        /// Ends when no item has come for this time, if there is one.
-        pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
-            self.limits.timeout = self.limits.timeout.into_iter().chain(limit.into()).min();
-            self
-        }
-
-        /// Ends when there is no item at this instant, if there is one, or later.
-        pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
-            self.limits.deadline = self.limits.deadline.into_iter().chain(limit.into()).min();
-            self
-        }
-
-        /// Ends when there is no item and this token, if there is one, was cancelled; with several, any
-        /// of them.
-        pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
-            self.limits.tokens.extend(token.into().cloned());
-            self
+    () => {
+        limit_methods! {
+            items => items, Self;
+            /// Ends when no item has come for this time, if there is one.
+            timeout;
+            /// Ends when there is no item at this instant, if there is one, or later.
+            deadline;
+            /// Ends when there is no item and this token, if there is one, was cancelled; with
+            /// several, any of them.
+            cancel_on;
         }
 
         /// Why there was no further item, once that is so: closed and empty, too late, or cancelled.
@@ -179,29 +109,29 @@ macro_rules! per_item {
 #[must_use = "nothing is taken until this is iterated"]
 pub struct Items<H> {
     queue: H,
-    limits: PerItem,
+    limits: WaitLimits,
     ended: Option<WaitError<Closed>>,
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Items<H> {
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Items<H> {
     pub(super) fn of(queue: H) -> Self {
-        Self { queue, limits: PerItem::default(), ended: None }
+        Self { queue, limits: WaitLimits::default(), ended: None }
     }
 
-    per_item!(Items);
+    per_item!();
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> Iterator
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> Iterator
     for Items<H>
 {
     type Item = ContentOf<H>;
 
     fn next(&mut self) -> Option<ContentOf<H>> {
-        let request = private::Source::take_by(&*self.queue);
+        let request = source::sealed::Source::take_by(&*self.queue);
         let taken = if self.limits.is_none() {
             request.wait().map_err(WaitError::Refused)
         } else {
-            self.limits.bound(request).wait()
+            self.limits.bound(request.timeout(None)).wait()
         };
         self.ended = taken.as_ref().err().copied();
         taken.ok()
@@ -220,31 +150,33 @@ impl<H: fmt::Debug> fmt::Debug for Items<H> {
 /// An item that is there is taken in any case, as by every request. Dropping this leaves the rest in
 /// the queue, and gives back an item that it was handed and has not yielded.
 #[must_use = "nothing is taken until this is polled"]
-pub struct ItemStream<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+pub struct ItemStream<
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>,
+> {
     queue: H,
-    limits: PerItem,
+    limits: WaitLimits,
     ended: Option<WaitError<Closed>>,
     /// What it waits for. Pinned with it.
     next: Next<H>,
 }
 
-enum Next<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> {
+enum Next<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> {
     Nothing,
     Unlimited(Request<TakeOf<H>>),
     Limited(Request<TakeOf<H>, Limited>),
 }
 
-impl<H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>>> ItemStream<H> {
+impl<H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>>> ItemStream<H> {
     pub(super) fn of(queue: H) -> Self {
-        Self { queue, limits: PerItem::default(), ended: None, next: Next::Nothing }
+        Self { queue, limits: WaitLimits::default(), ended: None, next: Next::Nothing }
     }
 
-    per_item!(ItemStream);
+    per_item!();
 }
 
 impl<H> Stream for ItemStream<H>
 where
-    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + Clone,
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>> + Clone,
 {
     type Item = ContentOf<H>;
 
@@ -252,11 +184,11 @@ where
         // SAFETY: the request is pinned whenever the stream is: it is never moved out of it.
         let this = unsafe { self.get_unchecked_mut() };
         if let Next::Nothing = this.next {
-            let request = private::Source::take_by(this.queue.clone());
+            let request = source::sealed::Source::take_by(this.queue.clone());
             this.next = if this.limits.is_none() {
                 Next::Unlimited(request)
             } else {
-                Next::Limited(this.limits.bound(request))
+                Next::Limited(this.limits.bound(request.timeout(None)))
             };
         }
         // SAFETY: as above.
@@ -280,7 +212,7 @@ where
 
 impl<H> fmt::Debug for ItemStream<H>
 where
-    H: Handle<Content: Sized, Target: private::Source<Item = ContentOf<H>>> + fmt::Debug,
+    H: Handle<Content: Sized, Target: source::sealed::Source<Item = ContentOf<H>>> + fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ItemStream").field(&self.queue).finish()

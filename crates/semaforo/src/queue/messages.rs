@@ -29,11 +29,13 @@ impl<T, S: Copy> Messages<T, S> {
         Self { returned: VecDeque::new(), line: VecDeque::new(), empty_places: 0, next: 0 }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.returned.len() + self.line.len() - self.empty_places
     }
 
     /// A number for a message that is handed out at once, because nothing is in line.
+    #[inline]
     pub(super) fn next_number(&mut self) -> u64 {
         debug_assert!(self.line.is_empty(), "a message has overtaken others");
         self.next += 1;
@@ -41,6 +43,7 @@ impl<T, S: Copy> Messages<T, S> {
     }
 
     /// Puts a message last, and returns its number.
+    #[inline]
     pub(super) fn push(&mut self, item: T, sender: Option<S>) -> u64 {
         self.line.push_back(Some((item, sender)));
         self.next += 1;
@@ -48,6 +51,7 @@ impl<T, S: Copy> Messages<T, S> {
     }
 
     /// Takes the first message.
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Message<T, S>> {
         if let Some(message) = self.returned.pop_front() {
             return Some(message);
@@ -85,12 +89,14 @@ impl<T, S: Copy> Messages<T, S> {
     }
 
     /// The number of the first place in the line.
+    #[inline]
     fn first(&self) -> u64 {
         self.next - self.line.len() as u64
     }
 
     /// Removes empty places at the front: the first place is never empty. At the back they may stay,
     /// because numbers are not given twice.
+    #[inline]
     fn trim(&mut self) {
         while let Some(None) = self.line.front() {
             self.line.pop_front();

@@ -1,6 +1,6 @@
 //! By what items are ranked: a number, or a key of any ordered type, in one word.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
@@ -84,6 +84,12 @@ macro_rules! integers {
             )*
             None
         }
+
+        /// Whether keys of this type are numbers.
+        fn are_numbers<K: 'static>() -> bool {
+            let key = TypeId::of::<K>();
+            false $(|| key == TypeId::of::<$integer>())*
+        }
     };
 }
 
@@ -116,9 +122,16 @@ impl Rank {
         Self { word: Word { key: key.cast() }, is_key: true, _key: PhantomData }
     }
 
-    /// Whether there is a key to be dropped.
-    pub(super) fn is_key(&self) -> bool {
-        self.is_key
+    /// Whether all keys of this type are ranked by a number.
+    pub(super) fn is_number_of<K: 'static>() -> bool {
+        are_numbers::<K>()
+    }
+
+    /// The number, of a rank that has no key.
+    #[inline]
+    pub(super) fn as_number(&self) -> Option<i64> {
+        // SAFETY: the flag says that it is a number.
+        (!self.is_key).then(|| unsafe { self.word.number } as i64)
     }
 
     /// Its word; says whether that owns a key.

@@ -12,55 +12,106 @@ pub(super) enum Store<T> {
     /// In the ring beside it: first in, first out.
     Ring,
     /// First in, first out.
-    Line(VecDeque<T>),
+    Fifo(VecDeque<T>),
     /// Last in, first out.
-    Stack(Vec<T>),
-    /// The smallest priority first; first in, first out among equals.
-    Ranks {
-        heap: BinaryHeap<Ranked<T>>,
+    Lifo(Vec<T>),
+    /// The smallest number first; first in, first out among equals.
+    Numbers { heap: BinaryHeap<Ranked<Number, T>>, came: u64 },
+    /// The same, with keys of any type.
+    Keys {
+        heap: BinaryHeap<Ranked<(Rank, u64), T>>,
         came: u64,
         /// Ranks of what was taken whose keys are to be dropped, once the queue is not locked.
         spent: Vec<Rank>,
     },
 }
 
-/// An item with its rank. The greatest is the one to be taken first.
-#[derive(Debug)]
-pub(super) struct Ranked<T> {
-    rank: Rank,
+/// A rank that is a number, and when its item came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    number: i64,
     came: u64,
-    item: T,
 }
 
-impl<T> Ranked<T> {
-    fn rank(&self) -> (&Rank, u64) {
-        (&self.rank, self.came)
+impl Number {
+    /// Both as one number, so that comparing needs no branch.
+    #[inline]
+    fn order(self) -> u128 {
+        u128::from(self.number as u64 ^ 1 << 63) << 64 | u128::from(self.came)
     }
 }
 
-impl<T> PartialEq for Ranked<T> {
+impl PartialEq for Number {
     fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
+        self.order() == other.order()
     }
 }
 
-impl<T> Eq for Ranked<T> {}
+impl Eq for Number {}
 
-impl<T> PartialOrd for Ranked<T> {
+impl PartialOrd for Number {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    #[inline]
+    fn ge(&self, other: &Self) -> bool {
+        self.order() >= other.order()
+    }
 }
 
-impl<T> Ord for Ranked<T> {
+impl Ord for Number {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        other.rank().cmp(&self.rank())
+        self.order().cmp(&other.order())
+    }
+}
+
+/// An item with its rank. The greatest is the one to be taken first: that with the smallest rank.
+#[derive(Debug)]
+pub(super) struct Ranked<K, T> {
+    rank: K,
+    item: T,
+}
+
+impl<K: Ord, T> PartialEq for Ranked<K, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl<K: Ord, T> Eq for Ranked<K, T> {}
+
+impl<K: Ord, T> PartialOrd for Ranked<K, T> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    /// What the heap asks.
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        self.rank >= other.rank
+    }
+}
+
+impl<K: Ord, T> Ord for Ranked<K, T> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.rank.cmp(&self.rank)
     }
 }
 
 impl<T> Store<T> {
-    /// The rank stays with the caller if it is not needed.
+    /// Whether the items lie in the ring beside it.
     #[inline]
+    pub(super) fn is_ring(&self) -> bool {
+        matches!(self, Self::Ring)
+    }
+
+    /// The rank stays with the caller if it is not needed.
+    #[inline(always)]
     pub(super) fn put(
         &mut self,
         ring: Option<&Ring<T>>,
@@ -76,26 +127,32 @@ impl<T> Store<T> {
         }
         match self {
             Self::Ring => return Err(item),
-            Self::Line(line) => line.push_back(item),
-            Self::Stack(stack) => stack.push(item),
-            Self::Ranks { heap, came, .. } => {
-                heap.push(Ranked { rank: std::mem::take(rank), came: *came, item });
+            Self::Fifo(line) => line.push_back(item),
+            Self::Lifo(stack) => stack.push(item),
+            Self::Numbers { heap, came } => match rank.as_number() {
+                Some(number) => {
+                    heap.push(Ranked { rank: Number { number, came: *came }, item });
+                    *came += 1;
+                }
+                None => return Err(item),
+            },
+            Self::Keys { heap, came, .. } => {
+                heap.push(Ranked { rank: (std::mem::take(rank), *came), item });
                 *came += 1;
             }
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, ring: Option<&Ring<T>>) -> Option<T> {
         match self {
             Self::Ring => ring.and_then(Ring::take),
-            Self::Line(line) => line.pop_front(),
-            Self::Stack(stack) => stack.pop(),
-            Self::Ranks { heap, spent, .. } => heap.pop().map(|Ranked { rank, item, .. }| {
-                if rank.is_key() {
-                    spent.push(rank);
-                }
+            Self::Fifo(line) => line.pop_front(),
+            Self::Lifo(stack) => stack.pop(),
+            Self::Numbers { heap, .. } => heap.pop().map(|ranked| ranked.item),
+            Self::Keys { heap, spent, .. } => heap.pop().map(|Ranked { rank: (rank, _), item }| {
+                spent.push(rank);
                 item
             }),
         }
@@ -104,26 +161,30 @@ impl<T> Store<T> {
     pub(super) fn peek<R>(&self, ring: Option<&Ring<T>>, look: impl FnOnce(&T) -> R) -> Option<R> {
         match self {
             Self::Ring => ring.and_then(|ring| ring.peek(look)),
-            Self::Line(line) => line.front().map(look),
-            Self::Stack(stack) => stack.last().map(look),
-            Self::Ranks { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Fifo(line) => line.front().map(look),
+            Self::Lifo(stack) => stack.last().map(look),
+            Self::Numbers { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
+            Self::Keys { heap, .. } => heap.peek().map(|ranked| look(&ranked.item)),
         }
     }
 
     /// Ranks of what was taken, to be dropped once the queue is not locked.
+    #[inline]
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         match self {
-            Self::Ranks { spent, .. } => std::mem::take(spent),
+            Self::Keys { spent, .. } => std::mem::take(spent),
             _ => Vec::new(),
         }
     }
 
+    #[inline]
     pub(super) fn len(&self, ring: Option<&Ring<T>>) -> usize {
         match self {
             Self::Ring => ring.map_or(0, Ring::len),
-            Self::Line(line) => line.len(),
-            Self::Stack(stack) => stack.len(),
-            Self::Ranks { heap, .. } => heap.len(),
+            Self::Fifo(line) => line.len(),
+            Self::Lifo(stack) => stack.len(),
+            Self::Numbers { heap, .. } => heap.len(),
+            Self::Keys { heap, .. } => heap.len(),
         }
     }
 }

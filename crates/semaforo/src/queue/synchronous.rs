@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::errors::{Rejected, TryPutError, TryTakeError};
-use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS, TAKERS};
+use super::rendezvous::{Receive, Rendezvous, Transfer, receiving, sealed};
+use super::transfer_rule::{SENDERS, TAKERS, TransferSlot};
 use crate::primitive::constant_unless_modelled;
 use crate::wait::operation::objects;
 use crate::wait::request::Request;
@@ -32,17 +32,17 @@ use crate::wait::request::Request;
 #[doc(alias = "rendezvous")]
 #[doc(alias = "zero-capacity channel")]
 pub struct SynchronousQueue<T> {
-    meeting: Meeting<T>,
+    rendezvous: Rendezvous<T>,
 }
 
-impl<T> private::Sealed for SynchronousQueue<T> {
+impl<T> sealed::RendezvousQueue for SynchronousQueue<T> {
     type Item = T;
 
     const EAGER: bool = true;
 
     #[inline]
-    fn meeting(&self) -> &Meeting<T> {
-        &self.meeting
+    fn rendezvous(&self) -> &Rendezvous<T> {
+        &self.rendezvous
     }
 }
 
@@ -51,7 +51,7 @@ impl<T> SynchronousQueue<T> {
         /// A queue without waiting requests. Can be a `static`, and allocates nothing until it is used.
         #[must_use]
         pub const fn new() -> Self {
-            Self { meeting: Meeting::new(<Self as private::Sealed>::EAGER) }
+            Self { rendezvous: Rendezvous::new(<Self as sealed::RendezvousQueue>::EAGER) }
         }
     }
 
@@ -60,12 +60,12 @@ impl<T> SynchronousQueue<T> {
     /// A request that loses a `select!` may have been served already: then its item was taken.
     #[inline]
     pub fn put(&self, item: T) -> Request<Transfer<&Self>> {
-        Request::new(Transfer::of(self), Delivery::send(item))
+        Request::new(Transfer::of(self), TransferSlot::sending(item))
     }
 
     /// [`put`](Self::put), over a handle of its own.
     pub fn put_owned(self: &Arc<Self>, item: T) -> Request<Transfer<Arc<Self>>> {
-        Request::new(Transfer::of(Arc::clone(self)), Delivery::send(item))
+        Request::new(Transfer::of(Arc::clone(self)), TransferSlot::sending(item))
     }
 
     /// Hands an item to somebody who waits for one now, or to nobody.
@@ -74,7 +74,7 @@ impl<T> SynchronousQueue<T> {
     /// With the item, if nobody waits, or the queue is closed.
     #[doc(alias = "offer")]
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
-        self.meeting.try_transfer(item)
+        self.rendezvous.try_transfer(item)
     }
 
     /// Zero: there is no room for any item.
@@ -104,19 +104,19 @@ impl<T> SynchronousQueue<T> {
     /// How many items could be taken now: those that wait to be taken.
     #[must_use]
     pub fn available(&self) -> usize {
-        self.meeting.hall().locked(|rule, _, _| rule.len())
+        self.rendezvous.object().locked(|rule, _, _| rule.len())
     }
 
     /// How many wait for an item.
     #[must_use]
     pub fn waiting_takers(&self) -> usize {
-        self.meeting.hall().waiters_in(TAKERS)
+        self.rendezvous.object().waiters_in(TAKERS)
     }
 
     /// How many wait for somebody to take theirs.
     #[must_use]
     pub fn waiting_putters(&self) -> usize {
-        self.meeting.hall().waiters_in(SENDERS)
+        self.rendezvous.object().waiters_in(SENDERS)
     }
 
     receiving!();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::meeting::{Meeting, Receive, Transfer, private, receiving};
-use super::transferring::{Delivery, SENDERS, TAKERS};
+use super::rendezvous::{Receive, Rendezvous, Transfer, receiving, sealed};
+use super::transfer_rule::{SENDERS, TAKERS, TransferSlot};
 use crate::primitive::constant_unless_modelled;
 use crate::wait::operation::objects;
 use crate::wait::request::Request;
@@ -38,17 +38,17 @@ use crate::wait::request::Request;
 #[doc(alias = "LinkedTransferQueue")]
 #[doc(alias = "TransferQueueAsync")]
 pub struct TransferQueue<T> {
-    meeting: Meeting<T>,
+    rendezvous: Rendezvous<T>,
 }
 
-impl<T> private::Sealed for TransferQueue<T> {
+impl<T> sealed::RendezvousQueue for TransferQueue<T> {
     type Item = T;
 
     const EAGER: bool = false;
 
     #[inline]
-    fn meeting(&self) -> &Meeting<T> {
-        &self.meeting
+    fn rendezvous(&self) -> &Rendezvous<T> {
+        &self.rendezvous
     }
 }
 
@@ -57,7 +57,7 @@ impl<T> TransferQueue<T> {
         /// An empty queue. Can be a `static`, and allocates nothing until it is used.
         #[must_use]
         pub const fn new() -> Self {
-            Self { meeting: Meeting::new(<Self as private::Sealed>::EAGER) }
+            Self { rendezvous: Rendezvous::new(<Self as sealed::RendezvousQueue>::EAGER) }
         }
     }
 
@@ -69,8 +69,8 @@ impl<T> TransferQueue<T> {
     #[doc(alias = "send")]
     #[doc(alias = "offer")]
     pub fn put(&self, item: T) -> Result<(), Rejected<T>> {
-        let hall = self.meeting.hall();
-        let put = hall.change(|rule, _, queue, wakes| rule.put(queue, item, wakes));
+        let object = self.rendezvous.object();
+        let put = object.change(|rule, _, queue, wakes| rule.put(queue, item, wakes));
         put.map_err(|(item, _)| Rejected { item, why: Closed })
     }
 
@@ -84,12 +84,12 @@ impl<T> TransferQueue<T> {
     /// waiting task, too.
     #[inline]
     pub fn transfer(&self, item: T) -> Request<Transfer<&Self>> {
-        Request::new(Transfer::of(self), Delivery::send(item))
+        Request::new(Transfer::of(self), TransferSlot::sending(item))
     }
 
     /// [`transfer`](Self::transfer), over a handle of its own.
     pub fn transfer_owned(self: &Arc<Self>, item: T) -> Request<Transfer<Arc<Self>>> {
-        Request::new(Transfer::of(Arc::clone(self)), Delivery::send(item))
+        Request::new(Transfer::of(Arc::clone(self)), TransferSlot::sending(item))
     }
 
     /// Hands an item to somebody who waits for one now, or to nobody.
@@ -102,7 +102,7 @@ impl<T> TransferQueue<T> {
     /// With the item, if nobody waits, or the queue is closed.
     #[doc(alias = "tryTransfer")]
     pub fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
-        self.meeting.try_transfer(item)
+        self.rendezvous.try_transfer(item)
     }
 
     /// A copy of the next item. For other items than such, [`peek_with`](Self::peek_with).
@@ -135,8 +135,8 @@ impl<T> TransferQueue<T> {
     pub fn peek_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
         // Caught, so that whatever has to be done before the queue is unlocked is done.
         let looked = self
-            .meeting
-            .hall()
+            .rendezvous
+            .object()
             .locked(|rule, _, _| rule.peek(|item| catch_unwind(AssertUnwindSafe(|| look(item)))));
         looked.map(|looked| looked.unwrap_or_else(|panic| resume_unwind(panic)))
     }
@@ -144,7 +144,7 @@ impl<T> TransferQueue<T> {
     /// How many items there are, counting those whose senders wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.meeting.hall().locked(|rule, _, _| rule.len())
+        self.rendezvous.object().locked(|rule, _, _| rule.len())
     }
 
     /// Whether there are no items.
@@ -164,13 +164,13 @@ impl<T> TransferQueue<T> {
     #[doc(alias = "getWaitingConsumerCount")]
     #[doc(alias = "hasWaitingConsumer")]
     pub fn waiting_consumers(&self) -> usize {
-        self.meeting.hall().waiters_in(TAKERS)
+        self.rendezvous.object().waiters_in(TAKERS)
     }
 
     /// How many wait until their item is taken.
     #[must_use]
     pub fn waiting_transfers(&self) -> usize {
-        self.meeting.hall().waiters_in(SENDERS)
+        self.rendezvous.object().waiters_in(SENDERS)
     }
 
     receiving!();

@@ -45,7 +45,7 @@ use crate::wait::wake::{Wakes, resume};
 #[doc(alias = "std::barrier")]
 pub struct Barrier {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<ContendedObject<Gathering>>>,
+    object: OnceLock<Arc<ContendedObject<BarrierRule>>>,
     /// How many there are at first.
     parties: u32,
     /// Run by one at a time, so that nobody ever waits for it.
@@ -93,13 +93,13 @@ pub enum PartiesError {
 }
 
 /// The parties of the generation that gathers, or whose action runs.
-const GATHERING: Lane = Lane::First;
+const ARRIVED: Lane = Lane::First;
 /// Those who came while the action ran.
 const EARLY: Lane = Lane::Second;
 
 /// The state of a barrier, behind its lock.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct BarrierRule {
     parties: u32,
     arrived: u32,
     generation: u64,
@@ -128,14 +128,32 @@ struct Acted {
 #[derive(Debug)]
 pub struct Party(TrackedCell<Told>);
 
+/// The index of an arrival, and flags. One word, because a word that was written in parts is slow to
+/// read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    index: u32,
-    last: bool,
+struct Told(u64);
+
+impl Told {
+    const LAST: u64 = 1 << 32;
     /// It has to run the action.
-    acts: bool,
+    const ACTS: u64 = 1 << 33;
     /// It has arrived, and all the others have; only, a waker's panic came out of that.
-    passed: bool,
+    const PASSED: u64 = 1 << 34;
+
+    #[inline]
+    fn new(index: u32, last: bool) -> Self {
+        Self(u64::from(index) | if last { Self::LAST } else { 0 })
+    }
+
+    #[inline]
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    #[inline]
+    fn arrival(self) -> Arrival {
+        Arrival { index: self.0 as u32, last: self.has(Self::LAST) }
+    }
 }
 
 impl Party {
@@ -150,18 +168,18 @@ impl Party {
 /// How many have yet to arrive until all go on; 0 if there is more to it than that. What can be seen
 /// without the lock: a hint.
 #[derive(Debug)]
-pub struct Missing(AtomicU32);
+pub struct Remaining(AtomicU32);
 
-impl Gathering {
-    fn hall(parties: u32, has_action: bool) -> Arc<ContendedObject<Self>> {
+impl BarrierRule {
+    fn object(parties: u32, has_action: bool) -> Arc<ContendedObject<Self>> {
         let gathering =
             Self { parties, arrived: 0, generation: 0, broken: false, has_action, acting: None };
-        let missing = Missing(AtomicU32::new(gathering.missing()));
-        ContendedObject::new(gathering, SpinLock::new(), missing)
+        let remaining = Remaining(AtomicU32::new(gathering.remaining()));
+        ContendedObject::new(gathering, SpinLock::new(), remaining)
     }
 
     #[inline]
-    fn missing(&self) -> u32 {
+    fn remaining(&self) -> u32 {
         let simple = !self.has_action && !self.broken && self.acting.is_none();
         if simple { self.parties - self.arrived } else { 0 }
     }
@@ -172,7 +190,7 @@ impl Gathering {
         self.arrived += 1;
         let last = self.arrived == self.parties;
         // SAFETY: the lock is held, and the waiter is alive.
-        unsafe { waiter.as_ref().ask.told(|told| *told = Told { index, last, ..Told::default() }) };
+        unsafe { waiter.as_ref().ask.told(|told| *told = Told::new(index, last)) };
         last
     }
 
@@ -196,7 +214,7 @@ impl Gathering {
     fn trip(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
         self.generation = self.generation.wrapping_add(1);
-        answer_all(lists, GATHERING, WaiterState::Served, wakes);
+        answer_all(lists, ARRIVED, WaiterState::Served, wakes);
     }
 
     /// The action has run: everyone goes, unless the barrier was reset, and those who came meanwhile
@@ -222,7 +240,7 @@ impl Gathering {
                     continue;
                 }
                 let complete = self.count_in(waiter);
-                lists.receive(waiter, GATHERING, false);
+                lists.receive(waiter, ARRIVED, false);
                 if complete && self.has_action {
                     self.act();
                     return true;
@@ -238,7 +256,7 @@ impl Gathering {
     /// Everyone who waits learns that it waits in vain.
     fn turn_away(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
-        answer_all(lists, GATHERING, WaiterState::Refused, wakes);
+        answer_all(lists, ARRIVED, WaiterState::Refused, wakes);
     }
 }
 
@@ -252,10 +270,10 @@ fn answer_all(lists: &mut WaitLists<Party>, lane: Lane, state: WaiterState, wake
     }
 }
 
-impl ObjectRule for Gathering {
+impl ObjectRule for BarrierRule {
     type Ask = Party;
     type Refusal = Broken;
-    type Outside = Missing;
+    type Outside = Remaining;
     type Lock = SpinLock;
     type Change = ();
 
@@ -263,7 +281,7 @@ impl ObjectRule for Gathering {
 
     fn arrive(
         &mut self,
-        _: &Missing,
+        _: &Remaining,
         lists: &mut WaitLists<Party>,
         waiter: Pointer<Party>,
         _: Coming,
@@ -276,11 +294,11 @@ impl ObjectRule for Gathering {
             return Outcome::Waits(EARLY);
         }
         if !self.count_in(waiter) {
-            return Outcome::Waits(GATHERING);
+            return Outcome::Waits(ARRIVED);
         }
         if self.has_action {
             // SAFETY: the lock is held, and the waiter is alive.
-            unsafe { waiter.as_ref().ask.told(|told| told.acts = true) };
+            unsafe { waiter.as_ref().ask.told(|told| told.0 |= Told::ACTS) };
             self.act();
         } else {
             self.trip(lists, wakes);
@@ -290,32 +308,35 @@ impl ObjectRule for Gathering {
 
     /// Once all have arrived, it is decided: they go, unless the action panics.
     fn is_decided(&self, lane: Lane) -> bool {
-        lane == GATHERING && self.acting.is_some()
+        lane == ARRIVED && self.acting.is_some()
     }
 
     fn leave(
         &mut self,
-        _: &Missing,
+        _: &Remaining,
         _: &mut WaitLists<Party>,
         _: Pointer<Party>,
         lane: Option<Lane>,
         _: &mut Wakes,
     ) {
-        if lane == Some(GATHERING) && self.acting.is_none() {
+        if lane == Some(ARRIVED) && self.acting.is_none() {
             self.broken = true;
         }
     }
 
     /// Whoever was to run the action, and does not, breaks the barrier.
-    fn take_back(&mut self, _: &Missing, waiter: Pointer<Party>) {
+    fn take_back(&mut self, _: &Remaining, waiter: Pointer<Party>) {
         // SAFETY: the lock is held, and the waiter is alive.
-        if unsafe { waiter.as_ref().ask.told(|told| std::mem::take(&mut told.acts)) } {
+        let told = unsafe {
+            waiter.as_ref().ask.told(|told| std::mem::replace(told, Told(told.0 & !Told::ACTS)))
+        };
+        if told.has(Told::ACTS) {
             self.acting = None;
             self.broken = true;
         }
     }
 
-    fn settle(&mut self, _: &Missing, lists: &mut WaitLists<Party>, (): (), wakes: &mut Wakes) {
+    fn settle(&mut self, _: &Remaining, lists: &mut WaitLists<Party>, (): (), wakes: &mut Wakes) {
         if self.broken && self.acting.is_none() {
             self.turn_away(lists, wakes);
             self.admit_early(lists, wakes);
@@ -323,14 +344,14 @@ impl ObjectRule for Gathering {
     }
 
     #[inline]
-    fn before_unlocking(&mut self, missing: &Missing, _: &WaitLists<Party>) {
-        let now = self.missing();
-        if missing.0.load(Ordering::Relaxed) != now {
-            missing.0.store(now, Ordering::Release);
+    fn before_unlocking(&mut self, remaining: &Remaining, _: &WaitLists<Party>) {
+        let now = self.remaining();
+        if remaining.0.load(Ordering::Relaxed) != now {
+            remaining.0.store(now, Ordering::Release);
         }
     }
 
-    fn expulsion(&self, _: &Missing) -> Option<Broken> {
+    fn expulsion(&self, _: &Remaining) -> Option<Broken> {
         Some(Broken)
     }
 }
@@ -368,14 +389,14 @@ impl Barrier {
     constant_unless_modelled! {
         const fn build(parties: u32, action: Option<Mutex<Action>>) -> Self {
             assert!(parties > 0, "a barrier needs at least one party");
-            let hall = made_when_needed!(Gathering::hall(parties, action.is_some()));
-            Self { hall, parties, action }
+            let object = made_when_needed!(BarrierRule::object(parties, action.is_some()));
+            Self { object, parties, action }
         }
     }
 
     #[inline]
-    fn hall(&self) -> &ContendedObject<Gathering> {
-        self.hall.get_or_init(|| Gathering::hall(self.parties, self.action.is_some()))
+    fn object(&self) -> &ContendedObject<BarrierRule> {
+        self.object.get_or_init(|| BarrierRule::object(self.parties, self.action.is_some()))
     }
 
     /// Arrives, and waits for the others.
@@ -397,42 +418,42 @@ impl Barrier {
     /// How many parties there are.
     #[must_use]
     pub fn parties(&self) -> u32 {
-        self.hall().locked(|rule, _, _| rule.parties)
+        self.object().locked(|rule, _, _| rule.parties)
     }
 
     /// How many have arrived in this generation; all of them, while the action runs.
     #[must_use]
     pub fn arrived(&self) -> u32 {
-        self.hall().locked(|rule, _, _| rule.arrived)
+        self.object().locked(|rule, _, _| rule.arrived)
     }
 
     /// How many have yet to arrive.
     #[must_use]
     pub fn available(&self) -> u32 {
-        self.hall().locked(|rule, _, _| rule.parties.saturating_sub(rule.arrived))
+        self.object().locked(|rule, _, _| rule.parties.saturating_sub(rule.arrived))
     }
 
     /// How often all have arrived, or it was reset.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.hall().locked(|rule, _, _| rule.generation)
+        self.object().locked(|rule, _, _| rule.generation)
     }
 
     /// How many requests wait.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall().waiters()
+        self.object().waiters()
     }
 
     /// Whether somebody left, or an action panicked.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.hall().locked(|rule, _, _| rule.broken)
+        self.object().locked(|rule, _, _| rule.broken)
     }
 
     /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
     pub fn reset(&self) {
-        self.hall().change(|rule, _, lists, wakes| {
+        self.object().change(|rule, _, lists, wakes| {
             rule.turn_away(lists, wakes);
             rule.generation = rule.generation.wrapping_add(1);
             rule.broken = false;
@@ -444,7 +465,7 @@ impl Barrier {
     /// # Errors
     /// If there would be too many, or the barrier's own action asks; then nothing changes.
     pub fn add_parties(&self, more: u32) -> Result<(), PartiesError> {
-        self.hall().locked(|rule, _, _| {
+        self.object().locked(|rule, _, _| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -462,7 +483,7 @@ impl Barrier {
     /// # Panics
     /// With the panic of the action, if that has to run.
     pub fn remove_parties(&self, fewer: u32) -> Result<(), PartiesError> {
-        let acts = self.hall().change(|rule, _, lists, wakes| {
+        let acts = self.object().change(|rule, _, lists, wakes| {
             if rule.is_acting_here() {
                 return Err(PartiesError::InAction);
             }
@@ -490,20 +511,20 @@ impl Barrier {
     fn run_action(&self) -> bool {
         let mut first = None;
         loop {
-            self.hall().locked(|rule, _, _| rule.act_here());
+            self.object().locked(|rule, _, _| rule.act_here());
             let ran = self.action.as_ref().map(|action| {
                 let mut action = action.lock().unwrap_or_else(PoisonError::into_inner);
                 catch_unwind(AssertUnwindSafe(&mut *action))
             });
             if let Some(Err(panic)) = ran {
-                self.hall().change(|rule, missing, lists, wakes| {
+                self.object().change(|rule, remaining, lists, wakes| {
                     rule.acting = None;
                     rule.broken = true;
-                    rule.settle(missing, lists, (), wakes);
+                    rule.settle(remaining, lists, (), wakes);
                 });
                 resume_unwind(panic);
             }
-            let acted = self.hall().change(|rule, _, lists, wakes| rule.go_on(lists, wakes));
+            let acted = self.object().change(|rule, _, lists, wakes| rule.go_on(lists, wakes));
             let went = *first.get_or_insert(acted.went);
             if !acted.again {
                 return went;
@@ -514,8 +535,8 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        if let Some(hall) = self.hall.get() {
-            hall.bury(|_, _| ());
+        if let Some(object) = self.object.get() {
+            object.bury(|_, _| ());
         }
     }
 }
@@ -525,7 +546,7 @@ objects!([] Barrier => ());
 impl fmt::Debug for Barrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (parties, arrived, broken) =
-            self.hall().locked(|rule, _, _| (rule.parties, rule.arrived, rule.broken));
+            self.object().locked(|rule, _, _| (rule.parties, rule.arrived, rule.broken));
         f.debug_struct("Barrier")
             .field("parties", &parties)
             .field("arrived", &arrived)
@@ -544,41 +565,41 @@ impl<H: Handle<Target = Barrier>> Arrive<H> {
     #[inline]
     fn arrived(self, party: Party) -> Result<Arrival, Broken> {
         // SAFETY: owned, and nobody else can reach it.
-        let Told { index, last, acts, passed: _ } = unsafe { party.told(|told| *told) };
-        if acts && !self.0.run_action() {
+        let told = unsafe { party.told(|told| *told) };
+        if told.has(Told::ACTS) && !self.0.run_action() {
             return Err(Broken);
         }
-        Ok(Arrival { index, last })
+        Ok(told.arrival())
     }
 }
 
 impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
-    type Queue = ContendedObject<Gathering>;
+    type Queue = ContendedObject<BarrierRule>;
     type Extra = ();
 
     /// Whoever is last lets the others go before anything else.
     #[inline]
     fn attempt(&self, party: &mut Party) -> Attempt {
-        let (hall, action) = (self.0.hall(), &self.0.action);
+        let (object, action) = (self.0.object(), &self.0.action);
         assert!(
-            action.is_none() || !hall.locked(|rule, _, _| rule.is_acting_here()),
+            action.is_none() || !object.locked(|rule, _, _| rule.is_acting_here()),
             "the action of a barrier arrived at its own barrier"
         );
         // SAFETY: borrowed exclusively.
-        if unsafe { party.told(|told| told.passed) } {
+        if unsafe { party.told(|told| told.has(Told::PASSED)) } {
             return Attempt::Granted;
         }
-        if hall.outside.0.load(Ordering::Acquire) != 1 {
+        if object.outside.0.load(Ordering::Acquire) != 1 {
             return Attempt::Unknown;
         }
-        let (last, panic) = hall.change_caught(|rule, _, lists, wakes| {
-            let index = (rule.missing() == 1).then_some(rule.arrived);
+        let (last, panic) = object.change_caught(|rule, _, lists, wakes| {
+            let index = (rule.remaining() == 1).then_some(rule.arrived);
             index.inspect(|_| rule.trip(lists, wakes))
         });
         let Some(index) = last else { return Attempt::Unknown };
-        let passed = panic.is_some();
+        let passed = if panic.is_some() { Told::PASSED } else { 0 };
         // SAFETY: as above.
-        unsafe { party.told(|told| *told = Told { index, last: true, passed, ..Told::default() }) };
+        unsafe { party.told(|told| *told = Told(Told::new(index, true).0 | passed)) };
         if let Some(panic) = panic {
             resume(panic);
         }
@@ -587,7 +608,7 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::wait_while::WaitWhile;
 use crate::policy::{Exclusive, Owned, Policy, ReadWrite};
+use crate::synchronizer::guard;
 use crate::wait::condition_queue::{AWAY, ConditionExtra, ConditionQueue, ConditionWait, Outcome};
 use crate::wait::contended::Attempt;
 use crate::wait::limits::{Unlimited, WaitError};
@@ -97,49 +98,6 @@ pub type WriteCondition = Condition<ReadWrite>;
 pub trait LockGuard: guard::LockGuard {}
 
 impl<G: guard::LockGuard> LockGuard for G {}
-
-pub(crate) mod guard {
-    use std::ops::Deref;
-
-    use crate::policy::Policy;
-    use crate::sync::ledger::Departure;
-    use crate::synchronizer::Synchronizer;
-    use crate::wait::self_wait::Record;
-
-    /// What a condition needs to know of a guard.
-    pub trait LockGuard: Deref + Sized {
-        type Policy: Policy;
-        /// What is to be noted in the moment that its owner gives the lock away, all its holds.
-        type Leaving: Departure;
-
-        fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
-
-        /// What to ask for to have the lock again.
-        fn ask(&self) -> <Self::Policy as Policy>::Ask;
-
-        /// Whether its hold was given away by its owner, who waits with another guard.
-        fn is_away(&self) -> bool {
-            false
-        }
-
-        /// Its owner is going to wait with it.
-        fn leaving(&self) -> Self::Leaving;
-
-        /// Which thread has taken the lock, if that is recorded.
-        fn record(&self) -> Option<&Record> {
-            None
-        }
-
-        /// Its owner has the lock again, once; it has given so much away, in the wait of this
-        /// number.
-        fn come_back(&self, wait: u64, holds: u32) {
-            let _ = (wait, holds);
-        }
-
-        /// Drops the guard of an owner that has given so much away, and does not come back.
-        fn forget(self, wait: u64, holds: u32);
-    }
-}
 
 /// # Panics
 /// If the guard's hold is away, although its owner may have the lock again through another.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::policy::{Gate, Opening, Signal, Signalling};
+use crate::policy::{Gate, Opening, Signal, SignalPolicy};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::{Passing, Synchronizer};
 use crate::wait::request::Request;
@@ -103,7 +103,7 @@ impl Event {
 #[doc(alias = "Notify")]
 #[doc(alias = "BinarySemaphore")]
 pub struct AutoEvent {
-    synchronizer: Synchronizer<Signalling>,
+    synchronizer: Synchronizer<SignalPolicy>,
 }
 
 impl AutoEvent {
@@ -111,7 +111,7 @@ impl AutoEvent {
         /// An event without a signal.
         #[must_use]
         pub const fn new() -> Self {
-            Self { synchronizer: Synchronizer::new(Signalling, 0) }
+            Self { synchronizer: Synchronizer::new(SignalPolicy, 0) }
         }
     }
 
@@ -119,7 +119,7 @@ impl AutoEvent {
         /// An event with a signal stored.
         #[must_use]
         pub const fn new_set() -> Self {
-            Self { synchronizer: Synchronizer::new(Signalling, 1) }
+            Self { synchronizer: Synchronizer::new(SignalPolicy, 1) }
         }
     }
 
@@ -128,7 +128,7 @@ impl AutoEvent {
     #[inline]
     #[doc(alias = "WaitOne")]
     #[doc(alias = "Wait")]
-    pub fn happened(&self) -> Request<Passing<'_, Signalling>> {
+    pub fn happened(&self) -> Request<Passing<'_, SignalPolicy>> {
         self.synchronizer.pass(())
     }
 

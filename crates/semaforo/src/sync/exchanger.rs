@@ -36,7 +36,7 @@ use crate::wait::wake::Wakes;
 #[doc(alias = "rendezvous")]
 pub struct Exchanger<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<ContendedObject<Pairing<T>>>>,
+    object: OnceLock<Arc<ContendedObject<PairRule<T>>>>,
 }
 
 // SAFETY: what waits here belongs to those who wait.
@@ -46,7 +46,7 @@ unsafe impl<T: Send> Sync for Exchanger<T> {}
 
 /// Whoever comes second takes the first one's item and leaves its own.
 #[derive(Debug)]
-pub struct Pairing<T>(Of<T>);
+pub struct PairRule<T>(Of<T>);
 
 /// Those who wait for another.
 const FIRST_COMERS: Lane = Lane::First;
@@ -69,13 +69,13 @@ impl<T> Offer<T> {
     }
 }
 
-impl<T> Pairing<T> {
-    fn hall() -> Arc<ContendedObject<Self>> {
+impl<T> PairRule<T> {
+    fn object() -> Arc<ContendedObject<Self>> {
         ContendedObject::new(Self(PhantomData), SpinLock::new(), ())
     }
 }
 
-impl<T> ObjectRule for Pairing<T> {
+impl<T> ObjectRule for PairRule<T> {
     type Ask = Offer<T>;
     type Refusal = Infallible;
     type Outside = ();
@@ -114,13 +114,13 @@ impl<T> Exchanger<T> {
         /// An exchanger where nobody waits.
         #[must_use]
         pub const fn new() -> Self {
-            Self { hall: made_when_needed!(Pairing::hall()) }
+            Self { object: made_when_needed!(PairRule::object()) }
         }
     }
 
     #[inline]
-    fn hall(&self) -> &ContendedObject<Pairing<T>> {
-        self.hall.get_or_init(Pairing::hall)
+    fn object(&self) -> &ContendedObject<PairRule<T>> {
+        self.object.get_or_init(PairRule::object)
     }
 
     /// Waits for another, and swaps items with it.
@@ -144,7 +144,7 @@ impl<T> Exchanger<T> {
     /// How many wait for another: one, or none.
     #[must_use]
     pub fn waiters(&self) -> usize {
-        self.hall.get().map_or(0, |hall| hall.waiters())
+        self.object.get().map_or(0, |object| object.waiters())
     }
 }
 
@@ -156,8 +156,8 @@ impl<T> Default for Exchanger<T> {
 
 impl<T> Drop for Exchanger<T> {
     fn drop(&mut self) {
-        if let Some(hall) = self.hall.get() {
-            hall.bury(|_, _| ());
+        if let Some(object) = self.object.get() {
+            object.bury(|_, _| ());
         }
     }
 }
@@ -177,7 +177,7 @@ pub struct Exchange<H>(H);
 impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operation
     for Exchange<H>
 {
-    type Queue = ContendedObject<Pairing<ContentOf<H>>>;
+    type Queue = ContendedObject<PairRule<ContentOf<H>>>;
     type Extra = ();
 
     #[inline]
@@ -187,7 +187,7 @@ impl<H: Handle<Content: Sized, Target = Exchanger<ContentOf<H>>>> sealed::Operat
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.hall()
+        self.0.object()
     }
 }
 

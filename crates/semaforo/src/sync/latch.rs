@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::introspection;
-use crate::policy::{CountDown, CountError, Counting};
+use crate::policy::{CountDown, CountError, CountdownPolicy};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::{Passing, Synchronizer};
 use crate::wait::request::Request;
@@ -26,7 +26,7 @@ use crate::wait::request::Request;
 #[doc(alias = "CountdownEvent")]
 #[doc(alias = "WaitGroup")]
 pub struct Latch {
-    synchronizer: Synchronizer<Counting>,
+    synchronizer: Synchronizer<CountdownPolicy>,
     initial: u32,
 }
 
@@ -35,7 +35,7 @@ impl Latch {
         /// A latch that opens after so many counts; with zero it is open.
         #[must_use]
         pub const fn new(count: u32) -> Self {
-            Self { synchronizer: Synchronizer::new(Counting, count as u64), initial: count }
+            Self { synchronizer: Synchronizer::new(CountdownPolicy, count as u64), initial: count }
         }
     }
 
@@ -44,7 +44,7 @@ impl Latch {
     #[doc(alias = "await")]
     #[doc(alias = "WaitOne")]
     #[doc(alias = "Wait")]
-    pub fn opened(&self) -> Request<Passing<'_, Counting>> {
+    pub fn opened(&self) -> Request<Passing<'_, CountdownPolicy>> {
         self.synchronizer.pass(())
     }
 

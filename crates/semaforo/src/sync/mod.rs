@@ -5,7 +5,6 @@ pub mod condition;
 pub mod event;
 pub mod exchanger;
 pub mod latch;
-pub(crate) mod ledger;
 pub mod mapped;
 pub mod monitor;
 pub mod mutex;
@@ -19,7 +18,8 @@ pub mod semaphore;
 mod unwind;
 mod wait_while;
 
-pub use wait_while::{WaitWhile, WaitWhileLimits, WhileLimits};
+pub use crate::wait::limits::WaitLimits;
+pub use wait_while::{WaitWhile, WaitWhileLimits};
 
 /// The methods that every synchronizer has, forwarded to its framework.
 macro_rules! introspection {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::introspection;
-use crate::policy::{Signal, Signalling};
+use crate::policy::{Signal, SignalPolicy};
 use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::{Passing, Synchronizer};
 use crate::wait::request::Request;
@@ -25,7 +25,7 @@ use crate::wait::request::Request;
 #[doc(alias = "LockSupport")]
 #[doc(alias = "thread::park")]
 pub struct Parker {
-    synchronizer: Synchronizer<Signalling>,
+    synchronizer: Synchronizer<SignalPolicy>,
 }
 
 impl Parker {
@@ -33,7 +33,7 @@ impl Parker {
         /// A parker without a permit stored.
         #[must_use]
         pub const fn new() -> Self {
-            Self { synchronizer: Synchronizer::new(Signalling, 0) }
+            Self { synchronizer: Synchronizer::new(SignalPolicy, 0) }
         }
     }
 
@@ -42,7 +42,7 @@ impl Parker {
     #[inline]
     #[doc(alias = "LockSupport.park")]
     #[doc(alias = "parkNanos")]
-    pub fn park(&self) -> Request<Passing<'_, Signalling>> {
+    pub fn park(&self) -> Request<Passing<'_, SignalPolicy>> {
         self.synchronizer.pass(())
     }
 

@@ -312,7 +312,7 @@ impl fmt::Debug for Phaser {
 #[derive(Debug)]
 pub struct Advanced<H: Handle<Target = Phaser>>(H);
 
-impl<H: Handle<Target = Phaser>> crate::wait::operation::Asking for Advanced<H> {
+impl<H: Handle<Target = Phaser>> crate::synchronizer::Asking for Advanced<H> {
     type Policy = Phases;
     type Granted = Result<u32, PhaserError>;
 

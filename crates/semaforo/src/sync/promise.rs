@@ -9,8 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use super::introspection;
 use crate::policy::{Gate, Opening};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
-use crate::wait::operation::Asking;
+use crate::synchronizer::{Asking, Synchronizer};
 use crate::wait::request::Request;
 use crate::wait::wake::{first, resume};
 

@@ -7,13 +7,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::condition::guard;
 use super::introspection;
-use super::ledger::{Holds, Leaving, Ledger};
 use crate::policy::{Owned, Owner};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::synchronizer::{Asking, Synchronizer, guard};
+use crate::wait::ledger::{Holds, Leaving, Ledger};
+use crate::wait::operation::{ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value that its owner can take again, at once, whoever waits.
@@ -350,16 +349,16 @@ impl<H: Handle<Content: Sync, Target = ReentrantLock<ContentOf<H>>>, M> guard::L
         let others = holds - 1;
         // Only its own holds of the meantime can keep an owner from coming again.
         let again = (0..others).take_while(|_| synchronizer.acquire_or_not(self.owner)).count();
-        let missing = Holds { writes: others - again as u32, reads: 0 };
-        let excess = ledger.come_back(wait, missing);
+        let remaining = Holds { writes: others - again as u32, reads: 0 };
+        let excess = ledger.come_back(wait, remaining);
         for _ in 0..excess.writes {
             self.lock.give_back(self.owner, None);
         }
     }
 
     fn forget(self, wait: u64, holds: u32) {
-        let missing = Holds { writes: holds - 1, reads: 0 };
-        self.lock.ledger.stay_away(wait, missing);
+        let remaining = Holds { writes: holds - 1, reads: 0 };
+        self.lock.ledger.stay_away(wait, remaining);
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard is never used again.
         drop(unsafe { std::ptr::read(&raw const this.lock) });

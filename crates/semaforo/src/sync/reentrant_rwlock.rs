@@ -5,15 +5,14 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::condition::guard;
 use super::introspection;
-use super::ledger::{Holds, Leaving, Ledger};
 use super::reentrant::{Anywhere, OnThisThread, OwnerKey, this_thread};
 use crate::policy::{Entry, Exit, OwnedReadWrite, Owner};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
+use crate::synchronizer::{Asking, Synchronizer, guard};
 use crate::wait::condition_queue::AWAY;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::wait::ledger::{Holds, Leaving, Ledger};
+use crate::wait::operation::{ContentOf, Handle, objects};
 use crate::wait::request::Request;
 
 /// A lock around a value that many can read or one can write, and whose writer may read and write
@@ -431,11 +430,11 @@ impl<H: Handle<Target = ReentrantRwLock<ContentOf<H>>>, M> guard::LockGuard for 
         let again = |entry, times| {
             (0..times).take_while(|_| synchronizer.acquire_or_not(entry)).count() as u32
         };
-        let missing = Holds {
+        let remaining = Holds {
             reads: reads - again(Entry::Read(self.owner), reads),
             writes: writes - again(Entry::Write(self.owner), writes),
         };
-        let excess = ledger.come_back(wait, missing);
+        let excess = ledger.come_back(wait, remaining);
         for _ in 0..excess.reads {
             self.lock.give_back(Exit::Read(self.owner), self.owner, None, Holds::READ);
         }

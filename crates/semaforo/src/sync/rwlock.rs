@@ -6,12 +6,11 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::condition::guard;
 use super::introspection;
 use crate::policy::{Access, Ending, ReadWrite};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
-use crate::wait::operation::{Asking, ContentOf, Handle, objects};
+use crate::synchronizer::{Asking, Synchronizer, guard};
+use crate::wait::operation::{ContentOf, Handle, objects};
 use crate::wait::request::Request;
 use crate::wait::self_wait::{CallSite, Record};
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::introspection;
 use crate::policy::{AcquireError, Giving, Permits, ReleaseError};
 use crate::primitive::constant_unless_modelled;
-use crate::synchronizer::Synchronizer;
+use crate::synchronizer::{Asking, Synchronizer};
 use crate::wait::limits::TryError;
-use crate::wait::operation::{Asking, Handle, objects};
+use crate::wait::operation::{Handle, objects};
 use crate::wait::request::Request;
 
 /// A counting semaphore: strictly first come first served, any number of permits at a time.

@@ -4,13 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use super::condition::{Condition, Interrupted, LockGuard, WaitFor, assert_here};
 use crate::policy::Policy;
-use crate::primitive::now;
-use crate::wait::cancel::CancelToken;
-use crate::wait::limits::{Limited, Unlimited};
+use crate::wait::limits::{Limited, Unlimited, WaitLimits, limit_methods};
 use crate::wait::request::Request;
 
 /// A wait that goes on for as long as something holds; see [`Condition::wait_while`].
@@ -31,14 +28,6 @@ enum Stage<G: LockGuard> {
     Finished,
 }
 
-/// The limits of a [`WaitWhile`].
-#[derive(Debug, Default)]
-pub struct WhileLimits {
-    timeout: Option<Duration>,
-    deadline: Option<Instant>,
-    tokens: Vec<CancelToken>,
-}
-
 /// How a [`WaitWhile`] is bounded, and what it yields then.
 pub trait WaitWhileLimits: sealed::Limits {
     /// What the wait yields.
@@ -52,26 +41,24 @@ mod sealed {
     pub trait Limits {
         /// Fixes the end of a time that counts from now.
         fn start(&mut self);
-        fn limits(&self) -> Option<&super::WhileLimits>;
+        fn limits(&self) -> Option<&super::WaitLimits>;
     }
 }
 
 impl sealed::Limits for Unlimited {
     fn start(&mut self) {}
 
-    fn limits(&self) -> Option<&WhileLimits> {
+    fn limits(&self) -> Option<&WaitLimits> {
         None
     }
 }
 
-impl sealed::Limits for WhileLimits {
+impl sealed::Limits for WaitLimits {
     fn start(&mut self) {
-        if let Some(end) = self.timeout.take().and_then(|timeout| now().checked_add(timeout)) {
-            self.deadline = Some(self.deadline.map_or(end, |other| other.min(end)));
-        }
+        Self::start(self);
     }
 
-    fn limits(&self) -> Option<&WhileLimits> {
+    fn limits(&self) -> Option<&WaitLimits> {
         Some(self)
     }
 }
@@ -84,7 +71,7 @@ impl WaitWhileLimits for Unlimited {
     }
 }
 
-impl WaitWhileLimits for WhileLimits {
+impl WaitWhileLimits for WaitLimits {
     type Output<G> = Result<G, Interrupted<G>>;
 
     fn output<G>(outcome: Result<G, Interrupted<G>>) -> Result<G, Interrupted<G>> {
@@ -97,53 +84,31 @@ impl<'c, P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'c, P, G, F, Unlimite
         Self { condition, goes_on, limits: Unlimited, stage: Stage::Inside(guard) }
     }
 
-    fn limited(self) -> WaitWhile<'c, P, G, F, WhileLimits> {
+    fn limited(self) -> WaitWhile<'c, P, G, F, WaitLimits> {
         let Self { condition, goes_on, limits: Unlimited, stage } = self;
-        WaitWhile { condition, goes_on, limits: WhileLimits::default(), stage }
+        WaitWhile { condition, goes_on, limits: WaitLimits::default(), stage }
     }
 
-    /// Ends the wait after this time, counted from the first poll; `None` is no limit.
-    pub fn timeout(
-        self,
-        limit: impl Into<Option<Duration>>,
-    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
-        self.limited().timeout(limit)
-    }
-
-    /// Ends the wait at this instant, if there is one.
-    pub fn deadline(
-        self,
-        limit: impl Into<Option<Instant>>,
-    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
-        self.limited().deadline(limit)
-    }
-
-    /// Ends the wait when this token is cancelled, if there is one.
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> WaitWhile<'c, P, G, F, WhileLimits> {
-        self.limited().cancel_on(token)
+    limit_methods! {
+        wait => wait.limited(), WaitWhile<'c, P, G, F, WaitLimits>;
+        /// Ends the wait after this time, counted from the first poll; `None` is no limit.
+        timeout;
+        /// Ends the wait at this instant, if there is one.
+        deadline;
+        /// Ends the wait when this token is cancelled, if there is one.
+        cancel_on;
     }
 }
 
-impl<P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'_, P, G, F, WhileLimits> {
-    /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
-    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.limits.timeout = self.limits.timeout.into_iter().chain(limit.into()).min();
-        self
-    }
-
-    /// Ends the wait at this instant, if nothing else ends it before.
-    pub fn deadline(mut self, limit: impl Into<Option<Instant>>) -> Self {
-        self.limits.deadline = self.limits.deadline.into_iter().chain(limit.into()).min();
-        self
-    }
-
-    /// Ends the wait when this token is cancelled; with several, the first of them.
-    pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
-        self.limits.tokens.extend(token.into().cloned());
-        self
+impl<P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'_, P, G, F, WaitLimits> {
+    limit_methods! {
+        wait => wait, Self;
+        /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
+        timeout;
+        /// Ends the wait at this instant, if nothing else ends it before.
+        deadline;
+        /// Ends the wait when this token is cancelled; with several, the first of them.
+        cancel_on;
     }
 }
 
@@ -185,11 +150,10 @@ fn next<P: Policy, G: LockGuard<Policy = P>>(
     guard: G,
 ) -> Request<WaitFor<G>, Limited> {
     let request = condition.wait(guard).timeout(None);
-    let Some(WhileLimits { timeout: _, deadline, tokens }) = limits.limits() else {
-        return request;
-    };
-    let request = request.deadline(*deadline);
-    tokens.iter().fold(request, |request, token| request.cancel_on(token))
+    match limits.limits() {
+        Some(limits) => limits.bound(request),
+        None => request,
+    }
 }
 
 impl<P, G, F, L> Future for WaitWhile<'_, P, G, F, L>

@@ -12,8 +12,7 @@ use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::shared::{Mode, Shared};
 use super::spawner::{Spawn, Spawner};
 use crate::policy::Gate;
-use crate::synchronizer::Synchronizer;
-use crate::wait::operation::Asking;
+use crate::synchronizer::{Asking, Synchronizer};
 use crate::wait::request::Request;
 
 /// Threads that run tasks, the most urgent first.

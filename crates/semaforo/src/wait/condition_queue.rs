@@ -13,6 +13,7 @@ use std::task::Waker;
 
 use super::bounds::Bounds;
 use super::contended::{Attempt, Locked};
+use super::ledger::{Departure, Leaving};
 use super::list::List;
 use super::rule::ObjectRule;
 use super::timer::Watch;
@@ -23,7 +24,6 @@ use super::wake::{Wakes, resume};
 use super::word::{WordObject, WordPolicy, WordRule};
 use crate::policy::Policy;
 use crate::primitive::TrackedCell;
-use crate::sync::ledger::{Departure, Leaving};
 
 /// What is said of a guard that holds nothing.
 pub(crate) const AWAY: &str = "the lock is not held: the owner of this guard waits with another";

@@ -207,6 +207,24 @@ impl<R: ObjectRule> ContendedObject<R> {
         self.change_locked(self.lock(), change)
     }
 
+    /// [`change_caught`](Self::change_caught), unless `quick` succeeds, which answers no request: then
+    /// there is nothing to be done once the lock is released. Both change the context.
+    #[inline]
+    pub(crate) fn change_unless<C, T>(
+        &self,
+        context: &mut C,
+        quick: impl FnOnce(&mut C, &mut R, &WaitLists<R::Ask>) -> Option<T>,
+        change: impl FnOnce(&mut C, &mut R, &R::Outside, &mut WaitLists<R::Ask>, &mut Wakes) -> T,
+    ) -> (T, Option<Panic>) {
+        let mut locked = self.lock();
+        if let Some(result) = locked.change(|rule, _, lists| quick(context, rule, lists)) {
+            return (result, None);
+        }
+        self.change_locked(locked, |rule, outside, lists, wakes| {
+            change(context, rule, outside, lists, wakes)
+        })
+    }
+
     /// [`change_caught`](Self::change_caught), for a caller that holds the lock.
     #[inline]
     pub(super) fn change_locked<T>(

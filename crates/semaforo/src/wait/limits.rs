@@ -2,10 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use super::bounds::Bounds;
+use super::cancel::CancelToken;
 use super::operation::{AskOf, Operation, OutcomeOf};
+use super::request::Request;
 use crate::policy::Refusal;
+use crate::primitive::now;
 
 /// How a request is bounded: [`Unlimited`] or [`Limited`].
 pub trait Limits: sealed::Limits {
@@ -201,3 +205,85 @@ impl sealed::Limits for Limited {
         Some(&self.0)
     }
 }
+
+/// What may end the waits of something that makes several requests: a time limit, a deadline and
+/// tokens. (What may end a single request is in its [`Bounds`].)
+#[derive(Clone, Debug, Default)]
+pub struct WaitLimits {
+    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    tokens: Vec<CancelToken>,
+}
+
+impl WaitLimits {
+    /// Ends a wait after this time, if there is one, unless something else ends it before.
+    pub(crate) fn limit_duration(&mut self, limit: Option<Duration>) {
+        self.timeout = self.timeout.into_iter().chain(limit).min();
+    }
+
+    /// Ends a wait at this instant, if there is one, unless something else ends it before.
+    pub(crate) fn limit_instant(&mut self, limit: Option<Instant>) {
+        self.deadline = self.deadline.into_iter().chain(limit).min();
+    }
+
+    /// Ends a wait when this token, if there is one, is cancelled, or any other.
+    pub(crate) fn add_token(&mut self, token: Option<&CancelToken>) {
+        self.tokens.extend(token.cloned());
+    }
+
+    /// Whether there is nothing that could end a wait.
+    pub(crate) fn is_none(&self) -> bool {
+        self.timeout.is_none() && self.deadline.is_none() && self.tokens.is_empty()
+    }
+
+    /// Lets the time limit count from now, for all requests together.
+    pub(crate) fn start(&mut self) {
+        let end = self.timeout.take().and_then(|timeout| now().checked_add(timeout));
+        self.limit_instant(end);
+    }
+
+    /// A request under these limits.
+    pub(crate) fn bound<O: Operation>(&self, request: Request<O, Limited>) -> Request<O, Limited> {
+        let request = request.timeout(self.timeout).deadline(self.deadline);
+        self.tokens.iter().fold(request, |request, token| request.cancel_on(token))
+    }
+}
+
+/// The builder methods of something that has [`WaitLimits`], as its field `limits` or as that of what
+/// `$limited` makes of it.
+macro_rules! limit_methods {
+    (
+        $this:ident => $limited:expr, $output:ty;
+        $(#[$timeout:meta])* timeout;
+        $(#[$deadline:meta])* deadline;
+        $(#[$token:meta])* cancel_on;
+    ) => {
+        $(#[$timeout])*
+        pub fn timeout(self, limit: impl Into<Option<std::time::Duration>>) -> $output {
+            let $this = self;
+            let mut limited = $limited;
+            limited.limits.limit_duration(limit.into());
+            limited
+        }
+
+        $(#[$deadline])*
+        pub fn deadline(self, limit: impl Into<Option<std::time::Instant>>) -> $output {
+            let $this = self;
+            let mut limited = $limited;
+            limited.limits.limit_instant(limit.into());
+            limited
+        }
+
+        $(#[$token])*
+        pub fn cancel_on<'t>(
+            self,
+            token: impl Into<Option<&'t $crate::wait::cancel::CancelToken>>,
+        ) -> $output {
+            let $this = self;
+            let mut limited = $limited;
+            limited.limits.add_token(token.into());
+            limited
+        }
+    };
+}
+pub(crate) use limit_methods;

@@ -74,6 +74,7 @@ pub(crate) mod bounds;
 pub(crate) mod cancel;
 pub(crate) mod condition_queue;
 pub(crate) mod contended;
+pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod operation;

@@ -3,13 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::contended::Attempt;
 use super::limits::WaitError;
-use super::self_wait::{CallSite, Record};
 use super::wait_queue::WaitQueue;
-use super::word::WordObject;
-use crate::policy::{Policy, Refusal};
-use crate::synchronizer::Synchronizer;
 
 /// What is asked, and of whom. Implemented by this crate's synchronizers only.
 pub trait Operation: sealed::Operation {
@@ -70,6 +65,14 @@ pub(crate) mod sealed {
             self.queue().tries_first()
         }
 
+        /// Whether many follow each other here: then a thread that attempts it for a moment waits
+        /// longer between two attempts. Otherwise a producer and a consumer that are equally fast
+        /// would fight for the cache lines of a single item, one item after another.
+        #[inline]
+        fn is_streamed(&self) -> bool {
+            false
+        }
+
         /// A thread begins to wait for this, or has waited.
         #[inline]
         fn thread_waits(&self, begins: bool) {
@@ -105,76 +108,6 @@ impl<O: sealed::Operation> Drop for ThreadWaits<'_, O> {
     #[inline]
     fn drop(&mut self) {
         self.0.thread_waits(false);
-    }
-}
-
-/// An operation that asks a [`Synchronizer`] for something, and yields a guard or the like.
-pub trait Asking: Sized {
-    type Policy: Policy;
-    /// What the request yields when it is granted.
-    type Granted;
-
-    fn synchronizer(&self) -> &Synchronizer<Self::Policy>;
-    fn granted(self, ask: <Self::Policy as Policy>::Ask) -> Self::Granted;
-
-    /// As for every operation.
-    #[inline]
-    fn awaits(&self) -> Option<&Record> {
-        None
-    }
-
-    /// As for every operation.
-    #[inline]
-    fn locked_at(&self, at: CallSite) {
-        let _ = at;
-    }
-}
-
-impl<O: Asking> sealed::Operation for O {
-    type Queue = WordObject<O::Policy>;
-    type Extra = ();
-
-    #[inline(always)]
-    fn attempt(&self, ask: &mut AskOf<Self>) -> Attempt {
-        self.synchronizer().attempt(*ask)
-    }
-
-    #[inline]
-    fn queue(&self) -> &Self::Queue {
-        self.synchronizer().core()
-    }
-
-    #[inline]
-    fn awaits(&self) -> Option<&Record> {
-        Asking::awaits(self)
-    }
-
-    #[inline]
-    fn locked_at(&self, at: CallSite) {
-        Asking::locked_at(self, at);
-    }
-}
-
-impl<O: Asking> Operation for O {
-    type Output = <RefusalOf<Self> as Refusal>::Output<O::Granted>;
-    type Bounded = Result<O::Granted, WaitError<RefusalOf<Self>>>;
-
-    #[inline]
-    fn output(
-        self,
-        ask: AskOf<Self>,
-        (): (),
-        outcome: Result<(), RefusalOf<Self>>,
-    ) -> Self::Output {
-        match outcome {
-            Ok(()) => RefusalOf::<Self>::granted(self.granted(ask)),
-            Err(refusal) => refusal.refused(),
-        }
-    }
-
-    #[inline]
-    fn bounded(self, ask: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| self.granted(ask))
     }
 }
 

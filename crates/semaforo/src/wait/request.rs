@@ -203,7 +203,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
         let mut attempt = attempt_now();
         if operation.tries_first() {
-            let mut backoff = Backoff::new();
+            let streamed = operation.is_streamed();
+            let mut backoff = if streamed { Backoff::patient() } else { Backoff::new() };
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
                 attempt = attempt_now();

@@ -1,4 +1,4 @@
-//! Signalling as the last act: the one signalled has the lock in the same step.
+//! SignalPolicy as the last act: the one signalled has the lock in the same step.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

@@ -327,7 +327,7 @@ subject! {
 }
 
 subject! {
-    Signalled(sent): AutoEvent, semaforo::request::Passing<'static, semaforo::policy::Signalling>;
+    Signalled(sent): AutoEvent, semaforo::request::Passing<'static, semaforo::policy::SignalPolicy>;
     new: AutoEvent::new;
     ask: |event| event.happened();
     provide: |event| event.set();
@@ -351,7 +351,7 @@ subject! {
 }
 
 subject! {
-    Park(sent): Parker, semaforo::request::Passing<'static, semaforo::policy::Signalling>;
+    Park(sent): Parker, semaforo::request::Passing<'static, semaforo::policy::SignalPolicy>;
     new: Parker::new;
     ask: |parker| parker.park();
     provide: |parker| parker.unpark();

@@ -1,8 +1,9 @@
 //! A driver may begin with any state: the crate's own policies never panic, whatever it is.
 
 use semaforo::policy::{
-    Access, CountDown, Counting, Ending, Entry, Exclusive, Exit, Gate, Giving, Lanes, Opening,
-    Owned, OwnedReadWrite, Owner, Permits, Phases, ReadWrite, STATE_BITS, Signal, Signalling, Step,
+    Access, CountDown, CountdownPolicy, Ending, Entry, Exclusive, Exit, Gate, Giving, Lanes,
+    Opening, Owned, OwnedReadWrite, Owner, Permits, Phases, ReadWrite, STATE_BITS, Signal,
+    SignalPolicy, Step,
 };
 use semaforo::{Policy, Synchronizer};
 
@@ -64,9 +65,9 @@ fn no_policy_panics_in_any_state() {
     }
     every_function(Exclusive, &[()], &[()]);
     every_function(Gate, &[()], &[Opening::Open, Opening::Shut]);
-    every_function(Signalling, &[()], &[Signal::Set, Signal::Reset]);
+    every_function(SignalPolicy, &[()], &[Signal::Set, Signal::Reset]);
     let counts = [CountDown::By, CountDown::Add, CountDown::Reset].map(|count| numbers.map(count));
-    every_function(Counting, &[()], &[counts.concat(), vec![CountDown::One]].concat());
+    every_function(CountdownPolicy, &[()], &[counts.concat(), vec![CountDown::One]].concat());
     let access = [Access::Read, Access::Write];
     let endings = [Ending::Read, Ending::Write, Ending::Downgrade, Ending::Upgrade];
     every_function(ReadWrite, &access, &endings);

@@ -2,12 +2,12 @@
 
 use semaforo::Policy;
 use semaforo::policy::{
-    CountDown, CountError, Counting, Gate, Lanes, MAX_LANES, Opening, Signal, Signalling,
+    CountDown, CountError, CountdownPolicy, Gate, Lanes, MAX_LANES, Opening, Signal, SignalPolicy,
 };
 
 use crate::explore::{Model, explore, outstanding_grants_can_be_given_back};
 
-impl Model<Counting> for u64 {
+impl Model<CountdownPolicy> for u64 {
     fn acquire(&self, (): ()) -> Option<Self> {
         (*self == 0).then_some(0)
     }
@@ -37,14 +37,14 @@ fn counting_in_every_state() {
     for count in (0..=5).chain([u32::MAX - 1, u32::MAX]) {
         changes.extend([CountDown::By(count), CountDown::Add(count), CountDown::Reset(count)]);
     }
-    assert!(explore(Counting, 2, 2, &[()], &changes) >= 12);
+    assert!(explore(CountdownPolicy, 2, 2, &[()], &changes) >= 12);
     assert_eq!(
-        Counting.release(1, CountDown::By(2)),
+        CountdownPolicy.release(1, CountDown::By(2)),
         Err(CountError::TooMany { counted: 2, left: 1 })
     );
-    assert_eq!(Counting.release(1, CountDown::By(0)), Err(CountError::Zero));
-    assert_eq!(Counting.release(0, CountDown::Add(1)), Err(CountError::Open));
-    assert_eq!(Counting.release(1, CountDown::Add(u32::MAX)), Err(CountError::Overflow));
+    assert_eq!(CountdownPolicy.release(1, CountDown::By(0)), Err(CountError::Zero));
+    assert_eq!(CountdownPolicy.release(0, CountDown::Add(1)), Err(CountError::Open));
+    assert_eq!(CountdownPolicy.release(1, CountDown::Add(u32::MAX)), Err(CountError::Overflow));
 }
 
 impl Model<Gate> for bool {
@@ -67,7 +67,7 @@ fn gate_in_every_state() {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Stored(bool);
 
-impl Model<Signalling> for Stored {
+impl Model<SignalPolicy> for Stored {
     fn acquire(&self, (): ()) -> Option<Self> {
         self.0.then_some(Self(false))
     }
@@ -82,8 +82,8 @@ impl Model<Signalling> for Stored {
 #[test]
 fn signalling_in_every_state() {
     let signals = [Signal::Set, Signal::Reset];
-    assert_eq!(explore(Signalling, 0, Stored(false), &[()], &signals), 2);
-    outstanding_grants_can_be_given_back(Signalling, 0, &[()], &signals, &[], 3);
+    assert_eq!(explore(SignalPolicy, 0, Stored(false), &[()], &signals), 2);
+    outstanding_grants_can_be_given_back(SignalPolicy, 0, &[()], &signals, &[], 3);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A request that waits in several queues at once, and is served by one of them.
 //!
-//! It has a waiter in every queue (a *branch*), beside which lies a [`Tie`] to what they share: the
-//! [`Choice`], in whose own small line the request's waiter stands. A queue that could serve a branch
+//! It has a waiter in every queue (a *branch*), beside which lies a [`BranchLink`] to what they share: the
+//! [`Selection`], in whose own small line the request's waiter stands. A queue that could serve a branch
 //! first *claims* the request: if that still stands in line there, it is the queue's, and every other
 //! queue passes over its branches until the request's owner comes and takes them away.
 //!
@@ -9,8 +9,8 @@
 //! whose owner has just been polled and is about to look at the queue. What comes to such a queue is
 //! put behind what is there, as if nobody waited.
 //!
-//! Locks are taken in the order queue, choice; of two choices, the one at the lower address first.
-//! The choice knows nothing of items, so that it may outlive what they borrow: it is what tokens, the
+//! Locks are taken in the order queue, selection; of two choices, the one at the lower address first.
+//! The selection knows nothing of items, so that it may outlive what they borrow: it is what tokens, the
 //! timer and the branches' wakers reach.
 
 use std::ptr::NonNull;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use super::errors::Closed;
+use super::slot::{Detail, ItemSlot};
 use crate::primitive::{MODELLED, TrackedCell};
 use crate::wait::contended::{ContendedObject, SpinLock};
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
@@ -38,18 +39,18 @@ const UNDECIDED: Lane = Lane::First;
 /// | granted | a task that was told, and has not come for its item |
 /// | dormant | a task whose item was taken back or withdrawn, until it is polled |
 /// | nowhere | it was answered, or has left |
-pub(crate) type Choice = ContendedObject<Choosing>;
+pub(crate) type Selection = ContendedObject<SelectionRule>;
 
-/// The rule of a [`Choice`].
+/// The rule of a [`Selection`].
 #[derive(Debug)]
-pub struct Choosing {
+pub struct SelectionRule {
     /// The queue that has claimed the request.
-    chosen: Option<usize>,
+    selected: Option<usize>,
     /// How many queues are not closed to it.
     open: usize,
 }
 
-impl ObjectRule for Choosing {
+impl ObjectRule for SelectionRule {
     type Ask = ();
     type Refusal = Closed;
     type Outside = ();
@@ -72,7 +73,7 @@ impl ObjectRule for Choosing {
     fn before_unlocking(&mut self, (): &(), _: &WaitLists<()>) {}
 }
 
-impl Choosing {
+impl SelectionRule {
     fn claim(
         &mut self,
         lists: &mut WaitLists<()>,
@@ -80,7 +81,7 @@ impl Choosing {
         state: WaiterState,
     ) -> bool {
         let Some(request) = lists.first(UNDECIDED) else { return false };
-        self.chosen = index;
+        self.selected = index;
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             lists.detach(request);
@@ -91,7 +92,7 @@ impl Choosing {
 }
 
 /// What a task finds that polls its request.
-pub(super) enum Look {
+pub(super) enum Polled {
     /// It has an answer, or is going to get one: look again.
     Again,
     /// It waits, with a new waker.
@@ -100,19 +101,20 @@ pub(super) enum Look {
     Everywhere,
 }
 
-impl ContendedObject<Choosing> {
+impl ContendedObject<SelectionRule> {
     pub(super) fn of(queues: usize) -> Arc<Self> {
-        let choice = Self::new(Choosing { chosen: None, open: queues }, SpinLock::new(), ());
+        let selection =
+            Self::new(SelectionRule { selected: None, open: queues }, SpinLock::new(), ());
         if MODELLED {
             // Whoever drops it last has to know that, and loom does not follow the counts of an `Arc`.
-            std::mem::forget(Arc::clone(&choice));
+            std::mem::forget(Arc::clone(&selection));
         }
-        choice
+        selection
     }
 
     /// The queue that has claimed the request.
-    pub(super) fn chosen(&self) -> Option<usize> {
-        self.locked(|rule, (), _| rule.chosen)
+    pub(super) fn selected(&self) -> Option<usize> {
+        self.locked(|rule, (), _| rule.selected)
     }
 
     /// Lets a fresh request stand in line. Says whether it is a thread's.
@@ -186,11 +188,11 @@ impl ContendedObject<Choosing> {
 
     /// Takes back a claim on a task that did not come in time: no queue can claim it until it is polled
     /// and looks at all of them, because they may have passed over its branches.
-    pub(super) fn let_rest(&self) {
+    pub(super) fn make_dormant(&self) {
         self.locked(|rule, (), lists| {
             let claimed = lists.granted.front().or_else(|| lists.deferred.front());
             let Some(request) = claimed else { return };
-            rule.chosen = None;
+            rule.selected = None;
             // SAFETY: the lock is held, and what is in a list is alive. One that was told has no waker
             // any more, so that nothing is collected: it was woken, and finds this when it is polled.
             unsafe {
@@ -213,7 +215,7 @@ impl ContendedObject<Choosing> {
         &self,
         request: Pointer<()>,
         fresh: &mut Option<std::task::Waker>,
-    ) -> Look {
+    ) -> Polled {
         // SAFETY: passed on from the caller; the lock is held.
         self.locked(|_, (), lists| unsafe {
             let own = request.as_ref();
@@ -222,20 +224,20 @@ impl ContendedObject<Choosing> {
                 ListKind::Lane(_) | ListKind::Deferred | ListKind::Dormant => {
                     *fresh = own.swap_waker(fresh.take());
                 }
-                _ => return Look::Again,
+                _ => return Polled::Again,
             }
             if place != ListKind::Dormant {
-                return Look::Waits;
+                return Polled::Waits;
             }
             lists.detach(request);
             lists.join(request, UNDECIDED, false);
-            Look::Everywhere
+            Polled::Everywhere
         })
     }
 }
 
 /// What a branch's waker does: it tells the request that it was claimed.
-impl Wake for ContendedObject<Choosing> {
+impl Wake for ContendedObject<SelectionRule> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -254,8 +256,8 @@ impl Wake for ContendedObject<Choosing> {
 }
 
 /// What is beside every branch of a request.
-pub(super) struct Tie<T> {
-    pub(super) choice: Arc<Choice>,
+pub(super) struct BranchLink<T> {
+    pub(super) selection: Arc<Selection>,
     /// Which of the queues.
     pub(super) index: usize,
     /// The item of a request that puts one. Belongs to the queue that has claimed the request, and to
@@ -263,32 +265,25 @@ pub(super) struct Tie<T> {
     pub(super) item: NonNull<TrackedCell<Option<T>>>,
 }
 
-/// What waiters of a queue carry that may be branches.
-pub(super) trait Ask {
-    type Item;
-
-    /// # Safety
-    /// The lock is held.
-    unsafe fn is_branch(&self) -> bool;
-}
-
 /// What ties a waiter to others, if it is a branch.
 ///
 /// # Safety
-/// The lock is held, and the waiter is alive for as long as the tie is used.
+/// The lock is held, and the waiter is alive for as long as the link is used.
 #[inline]
-pub(super) unsafe fn tie_of<'a, A: Ask>(waiter: Pointer<A>) -> Option<&'a Tie<A::Item>> {
-    // SAFETY: passed on from the caller. A branch lies in a seat, its tie beside it.
+pub(super) unsafe fn link_of<'a, T, D: Detail>(
+    waiter: Pointer<ItemSlot<T, D>>,
+) -> Option<&'a BranchLink<T>> {
+    // SAFETY: passed on from the caller. A branch lies in a seat, its link beside it.
     unsafe {
         let is_branch = waiter.as_ref().ask.is_branch();
-        is_branch.then(|| extra_of::<A, Tie<A::Item>>(waiter).as_ref())
+        is_branch.then(|| extra_of::<ItemSlot<T, D>, BranchLink<T>>(waiter).as_ref())
     }
 }
 
-impl<T> Tie<T> {
+impl<T> BranchLink<T> {
     /// Claims the request for this branch's queue, unless another has claimed it, or it has ended.
     pub(super) fn claim(&self, state: WaiterState) -> bool {
-        self.choice.locked(|rule, (), lists| rule.claim(lists, Some(self.index), state))
+        self.selection.locked(|rule, (), lists| rule.claim(lists, Some(self.index), state))
     }
 
     /// Claims two requests that serve each other, or neither; says which of them cannot be claimed.
@@ -298,8 +293,8 @@ impl<T> Tie<T> {
         other: &Self,
         others: WaiterState,
     ) -> Claimed {
-        let both = |own: (&mut Choosing, &mut WaitLists<()>),
-                    theirs: (&mut Choosing, &mut WaitLists<()>)| {
+        let both = |own: (&mut SelectionRule, &mut WaitLists<()>),
+                    theirs: (&mut SelectionRule, &mut WaitLists<()>)| {
             if own.1.first(UNDECIDED).is_none() {
                 Claimed::NotThis
             } else if !theirs.0.claim(theirs.1, Some(other.index), others) {
@@ -309,7 +304,7 @@ impl<T> Tie<T> {
                 Claimed::Both
             }
         };
-        let (own, theirs) = (&*self.choice, &*other.choice);
+        let (own, theirs) = (&*self.selection, &*other.selection);
         if std::ptr::from_ref(own).addr() < std::ptr::from_ref(theirs).addr() {
             own.locked(|a, (), b| theirs.locked(|c, (), d| both((a, b), (c, d))))
         } else {
@@ -327,7 +322,7 @@ impl<T> Tie<T> {
     }
 }
 
-/// What came of [`Tie::claim_both`].
+/// What came of [`BranchLink::claim_both`].
 pub(super) enum Claimed {
     Both,
     NotThis,
@@ -347,18 +342,18 @@ pub(super) unsafe fn state_of_grant_to<A>(taker: &Waiter<A>) -> WaiterState {
 /// The first in a lane who can be served, and is going to be: a branch is claimed for this queue, and
 /// passed over if it cannot be.
 #[inline]
-pub(super) fn first_served<A: Ask>(
-    lists: &WaitLists<A>,
+pub(super) fn first_served<T, D: Detail>(
+    lists: &WaitLists<ItemSlot<T, D>>,
     lane: Lane,
-    state: impl Fn(&Waiter<A>) -> WaiterState,
-) -> Option<Pointer<A>> {
+    state: impl Fn(&Waiter<ItemSlot<T, D>>) -> WaiterState,
+) -> Option<Pointer<ItemSlot<T, D>>> {
     let mut next = lists.first(lane);
     while let Some(waiter) = next {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
-            match tie_of(waiter) {
+            match link_of(waiter) {
                 None => return Some(waiter),
-                Some(tie) if tie.claim(state(waiter.as_ref())) => return Some(waiter),
+                Some(link) if link.claim(state(waiter.as_ref())) => return Some(waiter),
                 Some(_) => next = lists.lanes[lane.number()].after(waiter),
             }
         }

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::choice::{Choice, Look, Tie};
 use super::errors::Closed;
+use super::selection::{BranchLink, Polled, Selection};
+use super::slot::{Detail, ItemSlot};
 use crate::primitive::TrackedCell;
 use crate::wait::bounds::Bounds;
 use crate::wait::contended::Attempt;
@@ -20,11 +21,11 @@ use crate::wait::waiter::{Lane, ListKind, Pointer, Waiter, WaiterState};
 use crate::wait::wake::{self, Panic, Wakes};
 
 /// A rule whose waiters may be branches of a request that waits in several queues.
-pub trait Selects: ObjectRule<Refusal = Closed> {
+pub trait Selectable:
+    ObjectRule<Ask = ItemSlot<Self::Item, Self::Detail>, Refusal = Closed>
+{
     type Item;
-
-    /// What a branch carries that waits for an item.
-    fn branch_taking() -> Self::Ask;
+    type Detail: Detail;
 
     /// Serves a branch at once, if that can be done and no other queue has claimed the request.
     fn visit(
@@ -34,9 +35,6 @@ pub trait Selects: ObjectRule<Refusal = Closed> {
         branch: Pointer<Self::Ask>,
         wakes: &mut Wakes,
     ) -> Visited;
-
-    /// The item that a branch was served, for the owner of its request.
-    fn taken(ask: &Self::Ask) -> Option<Self::Item>;
 }
 
 /// What becomes of a branch that comes to its queue.
@@ -53,25 +51,25 @@ pub enum Visited {
 ///
 /// It stays where it is until it is dropped, which takes all branches away. The lists of the queues
 /// point into it; only shared references to it are made until then.
-pub struct Crossing<R: Selects> {
-    choice: Arc<Choice>,
+pub struct SelectWait<R: Selectable> {
+    selection: Arc<Selection>,
     /// The item of a request that puts one.
     item: TrackedCell<Option<R::Item>>,
-    branches: Box<[Branch<R>]>,
+    branches: Box<[SelectBranch<R>]>,
 }
 
-struct Branch<R: Selects> {
-    seat: QueuedRequest<R::Ask, (), Tie<R::Item>>,
-    hall: Arc<ContendedObject<R>>,
+struct SelectBranch<R: Selectable> {
+    seat: QueuedRequest<R::Ask, (), BranchLink<R::Item>>,
+    object: Arc<ContendedObject<R>>,
 }
 
 // SAFETY: as for `ContendedObject`: what branches hold is sent by requests that are `Send` only if it may be.
-unsafe impl<R: Selects> Send for Crossing<R> {}
+unsafe impl<R: Selectable> Send for SelectWait<R> {}
 // SAFETY: as above.
-unsafe impl<R: Selects> Sync for Crossing<R> {}
+unsafe impl<R: Selectable> Sync for SelectWait<R> {}
 
-impl<R: Selects> Branch<R> {
-    /// By a pointer that may reach the tie beside it.
+impl<R: Selectable> SelectBranch<R> {
+    /// By a pointer that may reach the link beside it.
     fn waiter(&self) -> Pointer<R::Ask> {
         let seat = NonNull::from(&self.seat);
         // SAFETY: only the address is computed.
@@ -83,24 +81,24 @@ impl<R: Selects> Branch<R> {
     }
 }
 
-/// Owns a crossing that others point into.
-pub(super) struct Crossed<R: Selects>(NonNull<Crossing<R>>);
+/// Owns a select_wait that others point into.
+pub(super) struct OwnedSelectWait<R: Selectable>(NonNull<SelectWait<R>>);
 
-// SAFETY: it owns the crossing.
-unsafe impl<R: Selects> Send for Crossed<R> {}
+// SAFETY: it owns the select_wait.
+unsafe impl<R: Selectable> Send for OwnedSelectWait<R> {}
 // SAFETY: as above.
-unsafe impl<R: Selects> Sync for Crossed<R> {}
+unsafe impl<R: Selectable> Sync for OwnedSelectWait<R> {}
 
-impl<R: Selects> std::ops::Deref for Crossed<R> {
-    type Target = Crossing<R>;
+impl<R: Selectable> std::ops::Deref for OwnedSelectWait<R> {
+    type Target = SelectWait<R>;
 
-    fn deref(&self) -> &Crossing<R> {
+    fn deref(&self) -> &SelectWait<R> {
         // SAFETY: alive until this is dropped, and never borrowed exclusively.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<R: Selects> Drop for Crossed<R> {
+impl<R: Selectable> Drop for OwnedSelectWait<R> {
     fn drop(&mut self) {
         let panic = self.leave_all();
         // SAFETY: made from a box, and no queue knows of its branches any more.
@@ -111,21 +109,21 @@ impl<R: Selects> Drop for Crossed<R> {
     }
 }
 
-impl<R: Selects> Crossed<R> {
-    /// A crossing of these queues, with what the branch in each of them carries.
+impl<R: Selectable> OwnedSelectWait<R> {
+    /// A select_wait of these queues, with what the branch in each of them carries.
     pub(super) fn new(queues: Vec<(Arc<ContendedObject<R>>, R::Ask)>) -> Self {
-        let choice = Choice::of(queues.len());
-        let mut item = Box::new(Crossing {
-            choice: Arc::clone(&choice),
+        let selection = Selection::of(queues.len());
+        let mut item = Box::new(SelectWait {
+            selection: Arc::clone(&selection),
             item: TrackedCell::new(None),
             branches: Box::new([]),
         });
         let place = NonNull::from(&item.item);
-        let branch = |(index, (hall, ask)): (usize, (Arc<ContendedObject<R>>, R::Ask))| {
-            let tie = Tie { choice: Arc::clone(&choice), index, item: place };
-            Branch {
-                seat: QueuedRequest { bounds: (), waiter: Waiter::new(ask), extra: tie },
-                hall,
+        let branch = |(index, (object, ask)): (usize, (Arc<ContendedObject<R>>, R::Ask))| {
+            let link = BranchLink { selection: Arc::clone(&selection), index, item: place };
+            SelectBranch {
+                seat: QueuedRequest { bounds: (), waiter: Waiter::new(ask), extra: link },
+                object,
             }
         };
         item.branches = queues.into_iter().enumerate().map(branch).collect();
@@ -133,7 +131,7 @@ impl<R: Selects> Crossed<R> {
     }
 }
 
-impl<R: Selects> Crossing<R> {
+impl<R: Selectable> SelectWait<R> {
     /// The item of a request that puts one.
     ///
     /// # Safety
@@ -145,12 +143,12 @@ impl<R: Selects> Crossing<R> {
 
     /// Whether a queue has served the request, which does not wait.
     pub(super) fn was_claimed(&self) -> bool {
-        self.choice.chosen().is_some()
+        self.selection.selected().is_some()
     }
 
     /// The queue that has served the request.
-    pub(super) fn chosen(&self) -> usize {
-        self.choice.chosen().expect("a request that was served has been claimed by a lists")
+    pub(super) fn selected(&self) -> usize {
+        self.selection.selected().expect("a request that was served has been claimed by a lists")
     }
 
     /// The item that a request was served, and from which queue.
@@ -158,12 +156,14 @@ impl<R: Selects> Crossing<R> {
     /// # Panics
     /// With the panic of a waker; then the item goes back to its queue.
     pub(super) fn taken(&self) -> (usize, R::Item) {
-        let index = self.chosen();
+        let index = self.selected();
         let others = self.branches.iter().enumerate().filter(|(other, _)| *other != index);
         let panic = others.fold(None, |panic, (_, branch)| wake::first(panic, Self::leave(branch)));
         resume_if_some(panic);
         let branch = &self.branches[index];
-        let item = R::taken(&branch.own().ask).expect("whoever is served has an item");
+        // SAFETY: the owner's, who does not wait.
+        let item = unsafe { branch.own().ask.take_given() };
+        let item = item.expect("a request that was served has an item");
         branch.own().set_state(WaiterState::Finished);
         (index, item)
     }
@@ -176,12 +176,12 @@ impl<R: Selects> Crossing<R> {
             if own.state() == WaiterState::Refused {
                 continue;
             }
-            let mut waker = Some(Waker::from(Arc::clone(&self.choice)));
+            let mut waker = Some(Waker::from(Arc::clone(&self.selection)));
             let waiter = branch.waiter();
             // SAFETY: the lock is held. The branch is alive, where its notes say, and is taken away
             // before it is gone.
             let (visited, panic) =
-                branch.hall.change_caught(|rule, outside, lists, wakes| unsafe {
+                branch.object.change_caught(|rule, outside, lists, wakes| unsafe {
                     let place = own.notes(|notes| notes.list);
                     let refused = own.state() == WaiterState::Refused;
                     if refused || matches!(place, ListKind::Deferred | ListKind::Granted) {
@@ -197,7 +197,7 @@ impl<R: Selects> Crossing<R> {
                         Visited::Refused => {
                             lists.detach(waiter);
                             own.set_state(WaiterState::Refused);
-                            self.choice.refuse();
+                            self.selection.refuse();
                         }
                         Visited::Waits(lane) => {
                             waker = own.swap_waker(waker.take());
@@ -234,13 +234,13 @@ impl<R: Selects> Crossing<R> {
             Ok(false) => false,
             Ok(true) => {
                 // SAFETY: the owner's request was let in here.
-                unsafe { self.choice.detach(request) };
+                unsafe { self.selection.detach(request) };
                 true
             }
             Err(panic) => {
                 // SAFETY: as above.
                 unsafe {
-                    self.choice.detach(request);
+                    self.selection.detach(request);
                     request.as_ref().set_state(WaiterState::Faulted);
                 }
                 if let Some(other) = self.leave_all() {
@@ -257,19 +257,20 @@ impl<R: Selects> Crossing<R> {
     /// # Safety
     /// The request was let in here, and the caller owns it.
     unsafe fn claim_chosen(&self, request: Pointer<()>) -> bool {
-        let Some(branch) = self.choice.chosen().and_then(|index| self.branches.get(index)) else {
+        let Some(branch) = self.selection.selected().and_then(|index| self.branches.get(index))
+        else {
             return false;
         };
         // SAFETY: the branch was queued there, and this is its owner.
-        if !unsafe { branch.hall.claim(branch.waiter()) } {
+        if !unsafe { branch.object.claim(branch.waiter()) } {
             // Whoever takes it back, or has not quite handed it over, is done when the lock is free.
-            branch.hall.locked(|_, _, _| ());
+            branch.object.locked(|_, _, _| ());
             return false;
         }
         // From here on it is given back if the request is dropped.
         branch.own().set_state(WaiterState::Served);
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.detach(request) };
+        unsafe { self.selection.detach(request) };
         true
     }
 
@@ -278,14 +279,14 @@ impl<R: Selects> Crossing<R> {
         self.branches.iter().fold(None, |panic, branch| wake::first(panic, Self::leave(branch)))
     }
 
-    fn leave(branch: &Branch<R>) -> Option<Panic> {
+    fn leave(branch: &SelectBranch<R>) -> Option<Panic> {
         let own = branch.own();
         if matches!(own.state(), WaiterState::Fresh | WaiterState::Finished) {
             return None;
         }
         // SAFETY: the branch was queued there, and this is its owner.
         let left =
-            catch_unwind(AssertUnwindSafe(|| unsafe { branch.hall.withdraw(branch.waiter()) }));
+            catch_unwind(AssertUnwindSafe(|| unsafe { branch.object.withdraw(branch.waiter()) }));
         own.set_state(WaiterState::Finished);
         left.err()
     }
@@ -297,12 +298,12 @@ fn resume_if_some(panic: Option<Panic>) {
     }
 }
 
-impl<R: Selects> WaitQueue for Crossing<R> {
+impl<R: Selectable> WaitQueue for SelectWait<R> {
     type Ask = ();
     type Refusal = Closed;
 
     fn counted(&self) -> Option<Arc<dyn TimedObject>> {
-        self.choice.counted()
+        self.selection.counted()
     }
 
     fn tries_first(&self) -> bool {
@@ -320,14 +321,14 @@ impl<R: Selects> WaitQueue for Crossing<R> {
             return WaiterState::Refused;
         }
         // SAFETY: passed on from the caller.
-        let thread = unsafe { self.choice.join(request) };
+        let thread = unsafe { self.selection.join(request) };
         if self.visit_or_end(request, thread) {
             return WaiterState::Served;
         }
         // A token that fires from here on finds the request in line.
         let end = give_up();
         // SAFETY: as above.
-        unsafe { self.choice.answer_own(request, end) }
+        unsafe { self.selection.answer_own(request, end) }
     }
 
     unsafe fn claim(&self, request: Pointer<()>) -> bool {
@@ -349,15 +350,15 @@ impl<R: Selects> WaitQueue for Crossing<R> {
             }
             let mut fresh = Some(waker.clone());
             // SAFETY: as above.
-            match unsafe { self.choice.look(request, &mut fresh) } {
-                Look::Again => {}
-                Look::Waits => return WaiterState::Waiting,
-                Look::Everywhere => {
+            match unsafe { self.selection.look(request, &mut fresh) } {
+                Polled::Again => {}
+                Polled::Waits => return WaiterState::Waiting,
+                Polled::Everywhere => {
                     if self.visit_or_end(request, false) {
                         return WaiterState::Served;
                     }
                     // SAFETY: as above.
-                    let state = unsafe { self.choice.answer_own(request, None) };
+                    let state = unsafe { self.selection.answer_own(request, None) };
                     if state.is_final() {
                         return state;
                     }
@@ -372,13 +373,13 @@ impl<R: Selects> WaitQueue for Crossing<R> {
 
     unsafe fn withdraw(&self, request: Pointer<()>) {
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.detach(request) };
+        unsafe { self.selection.detach(request) };
         resume_if_some(self.leave_all());
     }
 
     unsafe fn end_waiter(&self, request: Pointer<()>, state: WaiterState, wakes: &mut Wakes) {
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.end_waiter(request, state, wakes) };
+        unsafe { self.selection.end_waiter(request, state, wakes) };
     }
 
     fn expulsion(&self) -> Option<Closed> {
@@ -386,7 +387,7 @@ impl<R: Selects> WaitQueue for Crossing<R> {
     }
 }
 
-impl<R: Selects> TimedObject for Crossing<R> {
+impl<R: Selectable> TimedObject for SelectWait<R> {
     unsafe fn end(
         &self,
         bounds: NonNull<Bounds>,
@@ -395,28 +396,28 @@ impl<R: Selects> TimedObject for Crossing<R> {
         let_go: &mut dyn FnMut(),
     ) -> bool {
         // SAFETY: passed on from the caller.
-        unsafe { self.choice.end(bounds, state, wakes, let_go) }
+        unsafe { self.selection.end(bounds, state, wakes, let_go) }
     }
 
     fn tick(&self, wakes: &mut Wakes) -> Tick {
-        self.choice.tick(wakes)
+        self.selection.tick(wakes)
     }
 
     fn finish(&self, wakes: &mut Wakes) {
-        self.choice.finish(wakes);
+        self.selection.finish(wakes);
     }
 
     fn watch(&self) -> &Watch {
-        self.choice.watch()
+        self.selection.watch()
     }
 
     fn interval(&self) -> u64 {
-        self.choice.interval()
+        self.selection.interval()
     }
 }
 
-impl<R: Selects> fmt::Debug for Crossing<R> {
+impl<R: Selectable> fmt::Debug for SelectWait<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crossing").field("queues", &self.branches.len()).finish_non_exhaustive()
+        f.debug_struct("SelectWait").field("queues", &self.branches.len()).finish_non_exhaustive()
     }
 }

@@ -4,58 +4,60 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use self::private::Sealed;
+use self::sealed::RendezvousQueue as _;
 use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::transferring::{Delivery, Transferring};
+use super::slot::given_to;
+use super::transfer_rule::{TransferRule, TransferSlot};
 use crate::primitive::{constant_unless_modelled, made_when_needed};
 use crate::wait::contended::Attempt;
 use crate::wait::contended::ContendedObject;
 use crate::wait::limits::WaitError;
-use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed};
+use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, sealed as sealed_operation};
 use crate::wait::request::Request;
 use crate::wait::rule::ObjectRule;
 use crate::wait::wake::resume;
 
-/// The place itself.
-pub(super) struct Meeting<T> {
+/// The object of such a queue, and what users do with it.
+pub(super) struct Rendezvous<T> {
     /// Made when it is first needed.
-    hall: OnceLock<Arc<ContendedObject<Transferring<T>>>>,
+    object: OnceLock<Arc<ContendedObject<TransferRule<T>>>>,
     eager: bool,
 }
 
 // SAFETY: what lies here moves with it, and may be dropped by another thread.
-unsafe impl<T: Send> Send for Meeting<T> {}
+unsafe impl<T: Send> Send for Rendezvous<T> {}
 // SAFETY: items are sent through here, never shared.
-unsafe impl<T: Send> Sync for Meeting<T> {}
+unsafe impl<T: Send> Sync for Rendezvous<T> {}
 
-impl<T> Meeting<T> {
+impl<T> Rendezvous<T> {
     constant_unless_modelled! {
         pub(super) const fn new(eager: bool) -> Self {
-            Self { hall: made_when_needed!(Transferring::hall(eager)), eager }
+            Self { object: made_when_needed!(TransferRule::object(eager)), eager }
         }
     }
 
     #[inline]
-    pub(super) fn hall(&self) -> &Arc<ContendedObject<Transferring<T>>> {
-        self.hall.get_or_init(|| Transferring::hall(self.eager))
+    pub(super) fn object(&self) -> &Arc<ContendedObject<TransferRule<T>>> {
+        self.object.get_or_init(|| TransferRule::object(self.eager))
     }
 
     /// Hands an item to somebody who waits.
     pub(super) fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
-        if !self.hall().outside.shows_takers() {
+        if !self.object().outside.shows_takers() {
             return Err(Rejected { item, why: TryPutError::Full });
         }
-        let handed = self.hall().change(|rule, _, lists, wakes| rule.hand_over(lists, item, wakes));
+        let handed =
+            self.object().change(|rule, _, lists, wakes| rule.hand_over(lists, item, wakes));
         handed.map_err(|(item, why)| Rejected { item, why })
     }
 
     #[inline]
     pub(super) fn try_take(&self) -> Result<T, TryTakeError> {
-        if !self.hall().outside.shows_messages() {
+        if !self.object().outside.shows_messages() {
             return Err(TryTakeError::Empty);
         }
         let (taken, panic) =
-            self.hall().change_caught(|rule, _, lists, wakes| rule.take(lists, wakes));
+            self.object().change_caught(|rule, _, lists, wakes| rule.take(lists, wakes));
         if let Some(panic) = panic {
             self.put_back(taken.ok());
             resume(panic);
@@ -65,15 +67,15 @@ impl<T> Meeting<T> {
     }
 
     fn put_back(&self, messages: impl IntoIterator<Item = (u64, T)>) {
-        self.hall().change(|rule, signs, lists, wakes| {
+        self.object().change(|rule, hints, lists, wakes| {
             rule.put_back(messages);
-            rule.settle(signs, lists, (), wakes);
+            rule.settle(hints, lists, (), wakes);
         });
     }
 
     pub(super) fn drain_at_most(&self, max: usize) -> Vec<T> {
         let mut messages = Vec::new();
-        let ((), panic) = self.hall().change_caught(|rule, _, lists, wakes| {
+        let ((), panic) = self.object().change_caught(|rule, _, lists, wakes| {
             messages.extend(std::iter::from_fn(|| rule.take(lists, wakes).ok()).take(max));
         });
         if let Some(panic) = panic {
@@ -84,49 +86,49 @@ impl<T> Meeting<T> {
     }
 
     pub(super) fn close(&self) -> bool {
-        self.hall().change(|rule, signs, lists, wakes| rule.close(signs, lists, wakes))
+        self.object().change(|rule, hints, lists, wakes| rule.close(hints, lists, wakes))
     }
 }
 
-impl<T> Drop for Meeting<T> {
+impl<T> Drop for Rendezvous<T> {
     fn drop(&mut self) {
-        let Some(hall) = self.hall.get() else { return };
+        let Some(object) = self.object.get() else { return };
         let mut left = Vec::new();
-        hall.bury(|_, waiter| left.extend(Transferring::handed_to(waiter)));
-        left.extend(hall.locked(|rule, _, _| rule.empty()));
+        object.bury(|_, waiter| left.extend(given_to(waiter)));
+        left.extend(object.locked(|rule, _, _| rule.empty()));
     }
 }
 
-impl<T> fmt::Debug for Meeting<T> {
+impl<T> fmt::Debug for Rendezvous<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (messages, closed) = self.hall().locked(|rule, _, _| (rule.len(), rule.is_closed()));
-        f.debug_struct("Meeting")
+        let (messages, closed) = self.object().locked(|rule, _, _| (rule.len(), rule.is_closed()));
+        f.debug_struct("Rendezvous")
             .field("messages", &messages)
             .field("closed", &closed)
-            .field("waiters", &self.hall().waiters())
+            .field("waiters", &self.object().waiters())
             .finish()
     }
 }
 
-/// A queue that is such a place.
-pub trait MeetingPlace: Sealed {}
+/// A queue whose senders and takers meet in a [`Rendezvous`].
+pub trait RendezvousQueue: sealed::RendezvousQueue {}
 
-pub(super) mod private {
-    pub trait Sealed {
+pub(super) mod sealed {
+    pub trait RendezvousQueue {
         type Item;
 
         /// Whether a message that is handed to a waiting task counts as taken at once, or when the
         /// task claims it.
         const EAGER: bool;
 
-        fn meeting(&self) -> &super::Meeting<Self::Item>;
+        fn rendezvous(&self) -> &super::Rendezvous<Self::Item>;
     }
 }
 
-impl<Q: Sealed> MeetingPlace for Q {}
+impl<Q: sealed::RendezvousQueue> RendezvousQueue for Q {}
 
 /// The items of the queue behind a handle.
-type ItemOf<H> = <<H as Deref>::Target as Sealed>::Item;
+type ItemOf<H> = <<H as Deref>::Target as sealed::RendezvousQueue>::Item;
 
 /// The operation of those who wait until their message is taken.
 pub struct Transfer<H>(H);
@@ -141,10 +143,10 @@ impl<H> Transfer<H> {
     }
 }
 
-impl<H: Handle<Target: MeetingPlace>> Receive<H> {
+impl<H: Handle<Target: RendezvousQueue>> Receive<H> {
     #[inline]
     pub(super) fn request(queue: H) -> Request<Self> {
-        Request::new(Self(queue), Delivery::take())
+        Request::new(Self(queue), TransferSlot::taking())
     }
 }
 
@@ -160,21 +162,21 @@ impl<H> fmt::Debug for Receive<H> {
     }
 }
 
-impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
-    type Queue = ContendedObject<Transferring<ItemOf<H>>>;
+impl<H: Handle<Target: RendezvousQueue>> sealed_operation::Operation for Transfer<H> {
+    type Queue = ContendedObject<TransferRule<ItemOf<H>>>;
     type Extra = ();
 
     /// If being handed over is being taken, it can be done before anything else.
     #[inline]
-    fn attempt(&self, delivery: &mut Delivery<ItemOf<H>>) -> Attempt {
-        let meeting = self.0.meeting();
-        if !H::Target::EAGER || !meeting.hall().outside.shows_takers() || delivery.is_empty() {
+    fn attempt(&self, slot: &mut TransferSlot<ItemOf<H>>) -> Attempt {
+        let rendezvous = self.0.rendezvous();
+        if !H::Target::EAGER || !rendezvous.object().outside.shows_takers() || slot.is_empty() {
             return Attempt::Unknown;
         }
-        match meeting.try_transfer(delivery.goods()) {
+        match rendezvous.try_transfer(slot.take_item()) {
             Ok(()) => Attempt::Granted,
             Err(Rejected { item, .. }) => {
-                delivery.fill(item);
+                slot.fill(item);
                 Attempt::Unknown
             }
         }
@@ -182,34 +184,34 @@ impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Transfer<H> {
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.meeting().hall()
+        self.0.rendezvous().object()
     }
 }
 
-impl<H: Handle<Target: MeetingPlace>> Operation for Transfer<H> {
+impl<H: Handle<Target: RendezvousQueue>> Operation for Transfer<H> {
     type Output = Result<(), Rejected<ItemOf<H>>>;
     type Bounded = Result<(), Rejected<ItemOf<H>, WaitError<Closed>>>;
 
     #[inline]
-    fn output(self, delivery: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map_err(|why| delivery.rejected(why))
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map_err(|why| slot.rejected(why))
     }
 
     #[inline]
-    fn bounded(self, delivery: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map_err(|why| delivery.rejected(why))
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map_err(|why| slot.rejected(why))
     }
 }
 
-impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
-    type Queue = ContendedObject<Transferring<ItemOf<H>>>;
+impl<H: Handle<Target: RendezvousQueue>> sealed_operation::Operation for Receive<H> {
+    type Queue = ContendedObject<TransferRule<ItemOf<H>>>;
     type Extra = ();
 
     #[inline]
-    fn attempt(&self, delivery: &mut Delivery<ItemOf<H>>) -> Attempt {
-        match self.0.meeting().try_take() {
+    fn attempt(&self, slot: &mut TransferSlot<ItemOf<H>>) -> Attempt {
+        match self.0.rendezvous().try_take() {
             Ok(item) => {
-                delivery.fill(item);
+                slot.fill(item);
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,
@@ -225,22 +227,22 @@ impl<H: Handle<Target: MeetingPlace>> sealed::Operation for Receive<H> {
 
     #[inline]
     fn queue(&self) -> &Self::Queue {
-        self.0.meeting().hall()
+        self.0.rendezvous().object()
     }
 }
 
-impl<H: Handle<Target: MeetingPlace>> Operation for Receive<H> {
+impl<H: Handle<Target: RendezvousQueue>> Operation for Receive<H> {
     type Output = Result<ItemOf<H>, Closed>;
     type Bounded = Result<ItemOf<H>, WaitError<Closed>>;
 
     #[inline]
-    fn output(self, delivery: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
-        outcome.map(|()| delivery.taken())
+    fn output(self, slot: AskOf<Self>, (): (), outcome: Result<(), Closed>) -> Self::Output {
+        outcome.map(|()| slot.into_item())
     }
 
     #[inline]
-    fn bounded(self, delivery: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
-        outcome.map(|()| delivery.taken())
+    fn bounded(self, slot: AskOf<Self>, (): (), outcome: OutcomeOf<Self>) -> Self::Bounded {
+        outcome.map(|()| slot.into_item())
     }
 }
 
@@ -264,7 +266,7 @@ macro_rules! receiving {
         /// If there is none, or others wait for one.
         #[doc(alias = "poll")]
         pub fn try_take(&self) -> Result<T, TryTakeError> {
-            self.meeting.try_take()
+            self.rendezvous.try_take()
         }
 
         /// Every item that could be taken now. Those who wait until theirs is taken are told.
@@ -274,31 +276,31 @@ macro_rules! receiving {
 
         /// [`drain`](Self::drain), but no more than so many.
         pub fn drain_at_most(&self, max: usize) -> Vec<T> {
-            self.meeting.drain_at_most(max)
+            self.rendezvous.drain_at_most(max)
         }
 
         /// No more items: those who wait until theirs is taken get it back, and whoever takes gets
         /// what is left, and is then refused. False if it was closed before.
         pub fn close(&self) -> bool {
-            self.meeting.close()
+            self.rendezvous.close()
         }
 
         /// Whether it was closed; there may be items left.
         #[must_use]
         pub fn is_closed(&self) -> bool {
-            self.meeting.hall().locked(|rule, _, _| rule.is_closed())
+            self.rendezvous.object().locked(|rule, _, _| rule.is_closed())
         }
 
         /// How many requests wait: for an item, and until theirs is taken.
         #[must_use]
         pub fn waiters(&self) -> usize {
-            self.meeting.hall().waiters()
+            self.rendezvous.object().waiters()
         }
 
         /// How long a task may leave an item unclaimed while others wait, before it is passed on:
         /// 50 ms unless set, and at least 2 ms.
         pub fn set_patience(&self, patience: Duration) {
-            self.meeting.hall().set_patience(patience);
+            self.rendezvous.object().set_patience(patience);
         }
     };
 }

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::choice::{Ask, Claimed, first_served, state_of_grant_to, tie_of};
-use super::crossing::{Selects, Visited};
-use super::errors::{Closed, Rejected, TryPutError, TryTakeError};
-use super::parcel::Parcel;
+use super::errors::{Closed, TryPutError, TryTakeError};
 use super::rank::{Rank, Word};
+use super::raw_item::RawItem;
 use super::ring::Ring;
+use super::select_wait::{Selectable, Visited};
+use super::selection::{Claimed, first_served, link_of, state_of_grant_to};
+use super::slot::{Contents, Detail, FIRST_OF_RULE, ItemSlot};
 use super::store::Store;
-use crate::primitive::TrackedCell;
 use crate::wait::contended::SpinLock;
 use crate::wait::rule::{Arrival, Coming, ObjectRule};
 use crate::wait::wait_lists::WaitLists;
@@ -29,12 +29,12 @@ pub(super) const PUTTERS: Lane = Lane::Second;
 /// If the items lie in a ring, that is slowed down whenever there is something that its users have to
 /// know: somebody waits, an item came back, or the queue is closed.
 #[derive(Debug)]
-pub struct Buffered<T> {
+pub struct BufferRule<T> {
     store: Store<T>,
     capacity: Option<usize>,
     /// Items that were handed to somebody who did not want them, in the order in which they were
     /// first handed out. They come before what is in the store.
-    returned: VecDeque<(u64, Parcel<T>)>,
+    returned: VecDeque<(u64, RawItem<T>)>,
     /// How many items have been handed out here.
     handed_out: u64,
     closed: bool,
@@ -44,53 +44,46 @@ pub struct Buffered<T> {
 /// An item that was handed out, and its number, which it keeps when it comes back.
 pub(super) type Numbered<T> = (u64, T);
 
-/// What somebody brings to the queue, or wants from it.
-pub struct Errand<T> {
-    /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
-    slot: TrackedCell<Slot<T>>,
-}
+/// What a request carries to such a queue.
+pub(super) type BufferSlot<T> = ItemSlot<T, PutOrTaken>;
 
-/// Whole words only: a request is moved a lot, and a word that was written in parts is slow to read.
-struct Slot<T> {
-    item: Parcel<T>,
-    /// For an item that is to be put, its rank; for one that was handed out, its number.
-    tag: Word,
-    flags: u64,
-}
+/// For an item that is to be put, its rank; for one that was handed out, its number.
+pub struct PutOrTaken(Word);
 
-/// There is an item.
-const FULL: u64 = 1;
-/// It is to be put.
-const PUTTING: u64 = 2;
-/// The waiter is one of several of its request, each in a queue of its own.
-const BRANCH: u64 = 4;
 /// The rank of what is to be put has a key, which is to be dropped.
-const KEYED: u64 = 8;
+const KEYED: u64 = FIRST_OF_RULE;
 
-impl<T> Slot<T> {
-    #[inline]
-    fn is_putting(&self) -> bool {
-        self.flags & PUTTING != 0
-    }
+impl Detail for PutOrTaken {
+    const TAKING: Self = Self(Word { number: 0 });
 
     #[inline]
-    fn fill(&mut self, item: Parcel<T>) {
-        self.item = item;
-        self.flags |= FULL;
+    fn release(&mut self, flags: u64) {
+        if flags & KEYED != 0 {
+            // SAFETY: the flag says that there is such a rank, and the slot is being dropped.
+            drop(unsafe { Rank::from_word(self.0, true) });
+        }
     }
+}
 
+impl fmt::Debug for PutOrTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PutOrTaken")
+    }
+}
+
+impl<T> Contents<T, PutOrTaken> {
     /// Gives a taker its item, with the number of that.
     #[inline]
-    fn serve(&mut self, (number, item): (u64, Parcel<T>)) {
+    fn serve(&mut self, (number, item): (u64, RawItem<T>)) {
         self.fill(item);
-        self.tag = Word { number };
+        self.detail = PutOrTaken(Word { number });
     }
 
     /// The number of an item that was handed out.
     #[inline]
     fn number(&self) -> u64 {
         // SAFETY: a taker's word is a number.
-        unsafe { self.tag.number }
+        unsafe { self.detail.0.number }
     }
 
     /// The rank of what is to be put; nothing is left of it.
@@ -98,73 +91,39 @@ impl<T> Slot<T> {
     fn take_rank(&mut self) -> Rank {
         let is_key = self.flags & KEYED != 0;
         self.flags &= !KEYED;
-        // SAFETY: the word of one who puts is that of a rank, and the flag says whether it has a key,
-        // which is not left behind.
-        unsafe { Rank::from_word(self.tag, is_key) }
+        // SAFETY: the word of a request that puts is that of a rank, and the flag says whether it has
+        // a key, which is not left behind.
+        unsafe { Rank::from_word(self.detail.0, is_key) }
     }
 
     /// Puts a rank where there is none.
     #[inline]
     fn set_rank(&mut self, rank: Rank) {
-        let (word, is_key) = rank.into_word();
-        self.tag = word;
-        self.flags |= if is_key { KEYED } else { 0 };
-    }
-
-    /// The item, if there is one.
-    #[inline]
-    fn take(&mut self) -> Option<Parcel<T>> {
-        if self.flags & FULL == 0 {
-            return None;
-        }
-        self.flags &= !FULL;
-        // SAFETY: the flag says that nothing is left.
-        Some(unsafe { self.item.read() })
+        let (detail, flags) = of_rank(rank);
+        self.detail = detail;
+        self.flags |= flags;
     }
 }
 
-impl<T> Errand<T> {
+/// What a slot notes of a rank, and the flags that go with it.
+#[inline]
+fn of_rank(rank: Rank) -> (PutOrTaken, u64) {
+    let (word, is_key) = rank.into_word();
+    (PutOrTaken(word), if is_key { KEYED } else { 0 })
+}
+
+impl<T> BufferSlot<T> {
+    /// The slot of a request that puts an item of this rank.
     #[inline]
-    pub(super) fn put(item: T, rank: Rank) -> Self {
-        Self::new(Parcel::of(item), rank, FULL | PUTTING)
+    pub(super) fn putting(item: T, rank: Rank) -> Self {
+        let (detail, flags) = of_rank(rank);
+        Self::bringing(item, detail, flags)
     }
 
-    #[inline]
-    fn new(item: Parcel<T>, rank: Rank, flags: u64) -> Self {
-        let mut slot = Slot { item, tag: Word { number: 0 }, flags };
-        slot.set_rank(rank);
-        Self { slot: TrackedCell::new(slot) }
-    }
-
-    #[inline]
-    pub(super) fn take() -> Self {
-        Self::new(Parcel::empty(), Rank::default(), 0)
-    }
-
-    /// For an owner who does not wait.
-    #[inline]
-    fn own(&mut self) -> &mut Slot<T> {
-        // SAFETY: borrowed exclusively.
-        self.slot.look_mut(|slot| unsafe { &mut *slot })
-    }
-
-    /// The item, if there is one, for an owner who does not wait.
-    #[inline]
-    fn take_own(&mut self) -> Option<T> {
-        // SAFETY: the owner's, whose item it is.
-        self.own().take().map(|item| unsafe { item.open() })
-    }
-
-    /// Whether there is no item, for an owner who does not wait.
-    #[inline]
-    pub(super) fn is_empty(&mut self) -> bool {
-        self.own().flags & FULL == 0
-    }
-
-    /// The item, for an owner who does not wait.
-    #[inline]
-    pub(super) fn goods(&mut self) -> T {
-        self.take_own().expect("an errand has its item until it is put")
+    /// The slot of one of several waiters for space: the item is beside it.
+    pub(super) fn branch_putting(rank: Rank) -> Self {
+        let (detail, flags) = of_rank(rank);
+        Self::branch_bringing(detail, flags)
     }
 
     /// The rank of the item, for an owner who does not wait.
@@ -180,66 +139,13 @@ impl<T> Errand<T> {
         self.own().set_rank(rank);
     }
 
-    /// Gives an owner who does not wait its item, or its item back.
-    #[inline]
-    pub(super) fn fill(&mut self, item: T) {
-        self.own().fill(Parcel::of(item));
-    }
-
-    /// The item that was taken.
-    #[inline]
-    pub(super) fn taken(mut self) -> T {
-        self.take_own().expect("whoever is served has an item")
-    }
-
-    /// The item that was taken in line, so that it has a number.
-    pub(super) fn taken_in_line(self) -> Numbered<T> {
-        // SAFETY: the owner's, who does not wait.
-        (unsafe { self.slot(|slot| slot.number()) }, self.taken())
-    }
-
-    /// The item that was not put.
-    pub(super) fn rejected<E>(mut self, why: E) -> Rejected<T, E> {
-        Rejected { item: self.goods(), why }
-    }
-
-    /// # Safety
-    /// The lock is held, or this is its owner, who does not wait.
-    #[inline]
-    unsafe fn slot<R>(&self, change: impl FnOnce(&mut Slot<T>) -> R) -> R {
-        // SAFETY: the caller's promise makes this the only access.
-        self.slot.look_mut(|slot| change(unsafe { &mut *slot }))
+    /// The item that was taken from the lists, so that it has a number.
+    pub(super) fn into_numbered(mut self) -> Numbered<T> {
+        (self.own().number(), self.into_item())
     }
 }
 
-impl<T> Ask for Errand<T> {
-    type Item = T;
-
-    #[inline]
-    unsafe fn is_branch(&self) -> bool {
-        // SAFETY: passed on from the caller.
-        unsafe { self.slot(|slot| slot.flags & BRANCH != 0) }
-    }
-}
-
-impl<T> Drop for Errand<T> {
-    #[inline]
-    fn drop(&mut self) {
-        // The item goes also if the key panics as it is dropped.
-        let _item = self.take_own();
-        if self.own().flags & KEYED != 0 {
-            drop(self.take_rank());
-        }
-    }
-}
-
-impl<T> fmt::Debug for Errand<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Errand")
-    }
-}
-
-impl<T> Buffered<T> {
+impl<T> BufferRule<T> {
     pub(super) fn new(store: Store<T>, capacity: Option<usize>) -> Self {
         Self {
             store,
@@ -265,7 +171,7 @@ impl<T> Buffered<T> {
     pub(super) fn put(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
         (item, rank): (T, &mut Rank),
         wakes: &mut Wakes,
     ) -> Result<(), (T, TryPutError)> {
@@ -274,7 +180,7 @@ impl<T> Buffered<T> {
         }
         self.slow_down(ring);
         if let Some(taker) = self.first_without_item(ring, lists) {
-            let numbered = (self.next_number(), Parcel::of(item));
+            let numbered = (self.next_number(), RawItem::of(item));
             Self::hand(lists, taker, numbered, wakes);
             return Ok(());
         }
@@ -283,35 +189,85 @@ impl<T> Buffered<T> {
             .map_err(|item| (item, TryPutError::Full))
     }
 
+    /// [`put`](Self::put), of the item in a slot, which keeps it otherwise.
+    #[inline]
+    pub(super) fn put_from(
+        &mut self,
+        ring: &Option<Ring<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
+        slot: &mut BufferSlot<T>,
+        wakes: &mut Wakes,
+    ) -> Result<(), TryPutError> {
+        let (item, mut rank) = (slot.take_item(), slot.take_rank());
+        self.put(ring, lists, (item, &mut rank), wakes).map_err(|(item, why)| {
+            slot.restore(item, rank);
+            why
+        })
+    }
+
+    /// Puts the item in a slot, if that concerns no other request, and the items lie behind the lock.
+    #[inline(always)]
+    pub(super) fn put_alone(
+        &mut self,
+        lists: &WaitLists<BufferSlot<T>>,
+        slot: &mut BufferSlot<T>,
+    ) -> bool {
+        if self.closed || lists.waiting > 0 || self.store.is_ring() {
+            return false;
+        }
+        let (item, mut rank) = (slot.take_item(), slot.take_rank());
+        match self.store.put(None, self.capacity, &mut rank, item) {
+            Ok(()) => true,
+            Err(item) => {
+                slot.restore(item, rank);
+                false
+            }
+        }
+    }
+
+    /// Takes the next item and its rank, if that concerns no other request, and the items lie behind
+    /// the lock.
+    #[inline(always)]
+    pub(super) fn take_alone(
+        &mut self,
+        lists: &WaitLists<BufferSlot<T>>,
+    ) -> Option<(Numbered<T>, Vec<Rank>)> {
+        if lists.waiting > 0 || !self.returned.is_empty() {
+            return None;
+        }
+        let item = self.store.take(None)?;
+        Some(((self.next_number(), item), self.store.spent()))
+    }
+
     /// The first who waits for an item that comes now, and is going to get it.
     #[inline]
     fn first_without_item(
         &self,
         ring: &Option<Ring<T>>,
-        lists: &WaitLists<Errand<T>>,
-    ) -> Option<Pointer<Errand<T>>> {
+        lists: &WaitLists<BufferSlot<T>>,
+    ) -> Option<Pointer<BufferSlot<T>>> {
         lists.first(TAKERS)?;
         if self.len(ring) > 0 { None } else { Self::first_taker(lists) }
     }
 
     /// The first who waits for an item, and is going to get one.
     #[inline]
-    fn first_taker(lists: &WaitLists<Errand<T>>) -> Option<Pointer<Errand<T>>> {
+    fn first_taker(lists: &WaitLists<BufferSlot<T>>) -> Option<Pointer<BufferSlot<T>>> {
         // SAFETY: the lock is held.
         first_served(lists, TAKERS, |taker| unsafe { state_of_grant_to(taker) })
     }
 
     fn hand(
-        lists: &mut WaitLists<Errand<T>>,
-        taker: Pointer<Errand<T>>,
-        numbered: (u64, Parcel<T>),
+        lists: &mut WaitLists<BufferSlot<T>>,
+        taker: Pointer<BufferSlot<T>>,
+        numbered: (u64, RawItem<T>),
         wakes: &mut Wakes,
     ) {
         // SAFETY: the lock is held, and what is in a lane is alive.
         unsafe {
             lists.detach(taker);
             let own = taker.as_ref();
-            own.ask.slot(|slot| slot.serve(numbered));
+            own.ask.with(|slot| slot.serve(numbered));
             lists.answer(taker, state_of_grant_to(own), wakes);
         }
     }
@@ -326,7 +282,7 @@ impl<T> Buffered<T> {
     pub(super) fn take(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
         wakes: &mut Wakes,
     ) -> Result<Numbered<T>, TryTakeError> {
         self.slow_down(ring);
@@ -342,15 +298,15 @@ impl<T> Buffered<T> {
             // is a user of the queue.
             unsafe {
                 lists.detach(putter);
-                let own = putter.as_ref().ask.slot(|slot| slot.take()).map(|item| item.open());
-                let item = own.or_else(|| tie_of(putter)?.take_item());
+                let own = putter.as_ref().ask.with(|slot| slot.take()).map(|item| item.open());
+                let item = own.or_else(|| link_of(putter)?.take_item());
                 if let Some(item) = item {
                     let ask = &putter.as_ref().ask;
-                    let mut rank = ask.slot(Slot::take_rank);
+                    let mut rank = ask.with(Contents::take_rank);
                     let put = self.store.put(ring.as_ref(), self.capacity, &mut rank, item);
                     debug_assert!(put.is_ok(), "room was made");
                     // What was not needed goes with the request.
-                    ask.slot(|slot| slot.set_rank(rank));
+                    ask.with(|slot| slot.set_rank(rank));
                 }
                 lists.answer(putter, WaiterState::Served, wakes);
             }
@@ -361,10 +317,10 @@ impl<T> Buffered<T> {
     /// Gives an item back that was taken, and is not wanted; it comes before all that were not handed
     /// out before it.
     pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, (number, item): Numbered<T>) {
-        self.take_in(ring, number, Parcel::of(item));
+        self.take_in(ring, number, RawItem::of(item));
     }
 
-    fn take_in(&mut self, ring: &Option<Ring<T>>, number: u64, item: Parcel<T>) {
+    fn take_in(&mut self, ring: &Option<Ring<T>>, number: u64, item: RawItem<T>) {
         self.slow_down(ring);
         let position = self.returned.partition_point(|(other, _)| *other < number);
         self.returned.insert(position, (number, item));
@@ -385,6 +341,7 @@ impl<T> Buffered<T> {
     }
 
     /// Ranks of what was taken, to be dropped once the queue is not locked.
+    #[inline]
     pub(super) fn spent(&mut self) -> Vec<Rank> {
         self.store.spent()
     }
@@ -402,7 +359,7 @@ impl<T> Buffered<T> {
     pub(super) fn close(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
         wakes: &mut Wakes,
     ) -> bool {
         if std::mem::replace(&mut self.closed, true) {
@@ -414,8 +371,8 @@ impl<T> Buffered<T> {
                 // SAFETY: the lock is held, and what is in a lane is alive.
                 unsafe {
                     lists.detach(waiter);
-                    if let Some(tie) = tie_of(waiter) {
-                        tie.choice.refuse();
+                    if let Some(link) = link_of(waiter) {
+                        link.selection.refuse();
                     }
                     lists.answer(waiter, WaiterState::Refused, wakes);
                 }
@@ -428,26 +385,15 @@ impl<T> Buffered<T> {
     pub(super) fn empty(&mut self, ring: &Option<Ring<T>>) -> Vec<T> {
         self.slow_down(ring);
         // SAFETY: the queue's owner drops it.
-        let open = |(_, item): (u64, Parcel<T>)| unsafe { item.open() };
+        let open = |(_, item): (u64, RawItem<T>)| unsafe { item.open() };
         let mut items: Vec<T> = self.returned.drain(..).map(open).collect();
         items.extend(std::iter::from_fn(|| self.store.take(ring.as_ref())));
         items
     }
-
-    /// What a taker who was leaked has been handed, for a queue that is being dropped.
-    pub(super) fn handed_to(taker: Pointer<Errand<T>>) -> Option<T> {
-        // SAFETY: the lock is held, and the waiter is alive, because it was pinned. The queue's owner
-        // drops it.
-        unsafe {
-            let ask = &taker.as_ref().ask;
-            let item = ask.slot(|slot| if slot.is_putting() { None } else { slot.take() });
-            item.map(|item| item.open())
-        }
-    }
 }
 
-impl<T> ObjectRule for Buffered<T> {
-    type Ask = Errand<T>;
+impl<T> ObjectRule for BufferRule<T> {
+    type Ask = BufferSlot<T>;
     type Refusal = Closed;
     type Outside = Option<Ring<T>>;
     type Lock = SpinLock;
@@ -465,32 +411,32 @@ impl<T> ObjectRule for Buffered<T> {
     fn arrive(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
-        waiter: Pointer<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
+        waiter: Pointer<BufferSlot<T>>,
         _: Coming,
         wakes: &mut Wakes,
     ) -> Arrival<Closed> {
         // SAFETY: the lock is held, and the waiter is alive. Who arrives is a user of the queue.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            if !ask.slot(|slot| slot.is_putting()) {
+            if !ask.with(|slot| slot.brings()) {
                 return match self.take(ring, lists, wakes) {
                     Ok((number, item)) => {
-                        ask.slot(|slot| slot.serve((number, Parcel::of(item))));
+                        ask.with(|slot| slot.serve((number, RawItem::of(item))));
                         Arrival::Served
                     }
                     Err(TryTakeError::Closed) => Arrival::Refused(Closed),
                     Err(TryTakeError::Empty) => Arrival::Waits(TAKERS),
                 };
             }
-            let Some(item) = ask.slot(Slot::take) else { return Arrival::Served };
-            let mut rank = ask.slot(Slot::take_rank);
+            let Some(item) = ask.with(Contents::take) else { return Arrival::Served };
+            let mut rank = ask.with(Contents::take_rank);
             let put = self.put(ring, lists, (item.open(), &mut rank), wakes);
-            ask.slot(|slot| slot.set_rank(rank));
+            ask.with(|slot| slot.set_rank(rank));
             match put {
                 Ok(()) => Arrival::Served,
                 Err((item, why)) => {
-                    ask.slot(|slot| slot.fill(Parcel::of(item)));
+                    ask.with(|slot| slot.fill(RawItem::of(item)));
                     match why {
                         TryPutError::Closed => Arrival::Refused(Closed),
                         TryPutError::Full => Arrival::Waits(PUTTERS),
@@ -501,17 +447,17 @@ impl<T> ObjectRule for Buffered<T> {
     }
 
     /// What was put has been put; what was taken comes back.
-    fn take_back(&mut self, ring: &Option<Ring<T>>, waiter: Pointer<Errand<T>>) {
+    fn take_back(&mut self, ring: &Option<Ring<T>>, waiter: Pointer<BufferSlot<T>>) {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &waiter.as_ref().ask;
-            let taken = ask.slot(|slot| {
-                if slot.is_putting() { None } else { slot.take().map(|item| (slot.number(), item)) }
+            let taken = ask.with(|slot| {
+                if slot.brings() { None } else { slot.take().map(|item| (slot.number(), item)) }
             });
             if let Some((number, item)) = taken {
                 self.take_in(ring, number, item);
-                if let Some(tie) = tie_of(waiter) {
-                    tie.choice.let_rest();
+                if let Some(link) = link_of(waiter) {
+                    link.selection.make_dormant();
                 }
             }
         }
@@ -521,7 +467,7 @@ impl<T> ObjectRule for Buffered<T> {
     fn settle(
         &mut self,
         _: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
         (): (),
         wakes: &mut Wakes,
     ) {
@@ -534,7 +480,7 @@ impl<T> ObjectRule for Buffered<T> {
     }
 
     #[inline]
-    fn before_unlocking(&mut self, ring: &Option<Ring<T>>, lists: &WaitLists<Errand<T>>) {
+    fn before_unlocking(&mut self, ring: &Option<Ring<T>>, lists: &WaitLists<BufferSlot<T>>) {
         if self.slow && lists.waiting == 0 && self.returned.is_empty() && !self.closed {
             if let Some(ring) = ring {
                 ring.speed_up();
@@ -548,58 +494,45 @@ impl<T> ObjectRule for Buffered<T> {
     }
 }
 
-impl<T> Selects for Buffered<T> {
+impl<T> Selectable for BufferRule<T> {
     type Item = T;
-
-    fn branch_taking() -> Errand<T> {
-        Errand::new(Parcel::empty(), Rank::default(), BRANCH)
-    }
+    type Detail = PutOrTaken;
 
     fn visit(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
-        branch: Pointer<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
+        branch: Pointer<BufferSlot<T>>,
         wakes: &mut Wakes,
     ) -> Visited {
         // SAFETY: the lock is held, and the waiter is alive.
         unsafe {
             let ask = &branch.as_ref().ask;
-            if ask.slot(|slot| slot.is_putting()) {
+            if ask.with(|slot| slot.brings()) {
                 return self.visit_putting(ring, lists, branch, wakes);
             }
             self.slow_down(ring);
             if self.len(ring) == 0 {
                 return if self.closed { Visited::Refused } else { Visited::Waits(TAKERS) };
             }
-            if !tie_of(branch).is_some_and(|tie| tie.claim(WaiterState::Served)) {
+            if !link_of(branch).is_some_and(|link| link.claim(WaiterState::Served)) {
                 return Visited::Gone;
             }
             if let Ok((number, item)) = self.take(ring, lists, wakes) {
-                ask.slot(|slot| slot.serve((number, Parcel::of(item))));
+                ask.with(|slot| slot.serve((number, RawItem::of(item))));
             }
             Visited::Served
         }
     }
-
-    fn taken(ask: &Errand<T>) -> Option<T> {
-        // SAFETY: the owner's, who does not wait, and whose item it is.
-        unsafe { ask.slot(|slot| slot.take()).map(|item| item.open()) }
-    }
 }
 
-impl<T> Buffered<T> {
-    /// What one of several waiters for room carries: the item is beside it.
-    pub(super) fn branch_putting(rank: Rank) -> Errand<T> {
-        Errand::new(Parcel::empty(), rank, PUTTING | BRANCH)
-    }
-
-    /// [`visit`](Selects::visit), for a branch that brings an item.
+impl<T> BufferRule<T> {
+    /// [`visit`](Selectable::visit), for a branch that brings an item.
     fn visit_putting(
         &mut self,
         ring: &Option<Ring<T>>,
-        lists: &mut WaitLists<Errand<T>>,
-        branch: Pointer<Errand<T>>,
+        lists: &mut WaitLists<BufferSlot<T>>,
+        branch: Pointer<BufferSlot<T>>,
         wakes: &mut Wakes,
     ) -> Visited {
         if self.closed {
@@ -608,22 +541,22 @@ impl<T> Buffered<T> {
         self.slow_down(ring);
         // SAFETY: the lock is held; the branch is alive, as is what is in a lane.
         unsafe {
-            let Some(tie) = tie_of(branch) else { return Visited::Gone };
+            let Some(link) = link_of(branch) else { return Visited::Gone };
             let mut next = lists.first(TAKERS).filter(|_| self.len(ring) == 0);
             while let Some(taker) = next {
-                let claimed = match tie_of(taker) {
-                    None if tie.claim(WaiterState::Served) => Claimed::Both,
+                let claimed = match link_of(taker) {
+                    None if link.claim(WaiterState::Served) => Claimed::Both,
                     None => Claimed::NotThis,
                     // A request that takes, and one that puts, are never the same.
                     Some(other) => {
                         let others = state_of_grant_to(taker.as_ref());
-                        tie.claim_both(WaiterState::Served, other, others)
+                        link.claim_both(WaiterState::Served, other, others)
                     }
                 };
                 match claimed {
                     Claimed::Both => {
-                        if let Some(item) = tie.take_item() {
-                            let numbered = (self.next_number(), Parcel::of(item));
+                        if let Some(item) = link.take_item() {
+                            let numbered = (self.next_number(), RawItem::of(item));
                             Self::hand(lists, taker, numbered, wakes);
                         }
                         return Visited::Served;
@@ -635,15 +568,15 @@ impl<T> Buffered<T> {
             if self.capacity.is_some_and(|capacity| self.store.len(ring.as_ref()) >= capacity) {
                 return Visited::Waits(PUTTERS);
             }
-            if !tie.claim(WaiterState::Served) {
+            if !link.claim(WaiterState::Served) {
                 return Visited::Gone;
             }
-            if let Some(item) = tie.take_item() {
+            if let Some(item) = link.take_item() {
                 let ask = &branch.as_ref().ask;
-                let mut rank = ask.slot(Slot::take_rank);
+                let mut rank = ask.with(Contents::take_rank);
                 let put = self.store.put(ring.as_ref(), self.capacity, &mut rank, item);
                 debug_assert!(put.is_ok(), "there was room");
-                ask.slot(|slot| slot.set_rank(rank));
+                ask.with(|slot| slot.set_rank(rank));
             }
             Visited::Served
         }

@@ -202,7 +202,7 @@ impl Books {
 
 impl Ledger {
     constant_unless_modelled! {
-        pub(super) const fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             let books = Books { entries: 0, absences: Vec::new(), debts: Vec::new() };
             Self { waits: AtomicU64::new(0), books: Mutex::new(books) }
         }
@@ -210,7 +210,7 @@ impl Ledger {
 
     /// What a new guard notes.
     #[inline]
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         // The maker of the guard has the lock, after the owners that have given it away.
         self.waits.load(Ordering::Relaxed)
     }
@@ -235,16 +235,16 @@ impl Ledger {
 
     /// A wait is over, and its owner has again what it gave away, but for this. Returns which of it is
     /// too much, because guards were dropped meanwhile.
-    pub(super) fn come_back(&self, wait: u64, missing: Holds) -> Holds {
-        self.end(wait, missing, End::Returned)
+    pub(crate) fn come_back(&self, wait: u64, remaining: Holds) -> Holds {
+        self.end(wait, remaining, End::Returned)
     }
 
     /// A wait was dropped, and its owner has nothing again of what the other guards held.
-    pub(super) fn stay_away(&self, wait: u64, missing: Holds) {
-        self.end(wait, missing, End::Dropped);
+    pub(crate) fn stay_away(&self, wait: u64, remaining: Holds) {
+        self.end(wait, remaining, End::Dropped);
     }
 
-    fn end(&self, wait: u64, missing: Holds, end: End) -> Holds {
+    fn end(&self, wait: u64, remaining: Holds, end: End) -> Holds {
         let mut books = self.books();
         let Some(index) = books.absences.iter().position(|absence| absence.wait == wait) else {
             return Holds::default();
@@ -254,22 +254,22 @@ impl Ledger {
         let paid = absence.away.at_most(*debt);
         *debt = debt.without(paid);
         let due = absence.dropped.and(paid);
-        let (away, end) = (missing.without(due), Some(end));
+        let (away, end) = (remaining.without(due), Some(end));
         books.absences.push(Absence { away, end, ..absence });
         books.enter(owner);
-        due.without(missing)
+        due.without(remaining)
     }
 
     /// Counts a guard that is dropped while its hold is away. False if it is not away.
     #[inline]
-    pub(super) fn count(&self, owner: Owner, since: u64, hold: Holds) -> bool {
+    pub(crate) fn count(&self, owner: Owner, since: u64, hold: Holds) -> bool {
         since != self.now() && self.books().count(owner, since, hold)
     }
 
     /// Gives back a hold of a guard that was made then, or of no guard, after it was found not to
     /// be there.
     #[cold]
-    pub(super) fn give_back(
+    pub(crate) fn give_back(
         &self,
         owner: Owner,
         since: Option<u64>,
@@ -292,7 +292,7 @@ impl Ledger {
     }
 
     /// Whether the hold of a guard is away.
-    pub(super) fn is_away(&self, owner: Owner, since: u64) -> bool {
+    pub(crate) fn is_away(&self, owner: Owner, since: u64) -> bool {
         since != self.now() && self.books().absences.iter().any(|away| away.has(owner, since))
     }
 }
@@ -336,7 +336,7 @@ impl Departure for Leaving {
 }
 
 impl Leaving {
-    pub(super) fn new(ledger: &Ledger, owner: Owner, since: u64, others: fn(u32) -> Holds) -> Self {
+    pub(crate) fn new(ledger: &Ledger, owner: Owner, since: u64, others: fn(u32) -> Holds) -> Self {
         Self { ledger: NonNull::from(ledger), owner, others, number: Cell::new(since) }
     }
 

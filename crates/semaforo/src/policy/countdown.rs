@@ -8,7 +8,7 @@ use super::{Policy, Trust};
 
 /// Everyone passes once the count is zero. The state is the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counting;
+pub struct CountdownPolicy;
 
 /// What happens to a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum CountError {
     Overflow,
 }
 
-impl Policy for Counting {
+impl Policy for CountdownPolicy {
     type Ask = ();
     type Give = CountDown;
     type Refusal = Infallible;

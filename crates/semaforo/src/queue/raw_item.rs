@@ -5,18 +5,18 @@ use std::mem::MaybeUninit;
 
 /// An item as the rules of the queues move it: a `T` that need not be a valid one at the moment.
 ///
-/// Tokens, the timer and the watchdog reach a queue through a counted hall, also after the queue and
+/// Tokens, the timer and the watchdog reach a queue through a counted object, also after the queue and
 /// its requests were leaked (`mem::forget`), and then what the items borrow may be gone. Moving a
 /// dangling reference as a reference is undefined behaviour even if nobody looks through it; moving
-/// the bytes of a `MaybeUninit` is not. So whatever these three can move stays a parcel: in the slot
+/// the bytes of a `MaybeUninit` is not. So whatever these three can move stays a raw item: in the slot
 /// of a waiter, among the items that came back, and in the line of messages. It is opened by the
 /// owner of a request, or by a user of the queue, whose borrows show that the item is still valid.
 ///
-/// A parcel that is dropped leaks its item: whoever takes one out of its place opens it or puts it
+/// A raw item that is dropped leaks its item: whoever takes one out of its place opens it or puts it
 /// into another.
-pub(super) struct Parcel<T>(MaybeUninit<T>);
+pub(super) struct RawItem<T>(MaybeUninit<T>);
 
-impl<T> Parcel<T> {
+impl<T> RawItem<T> {
     #[inline]
     pub(super) fn of(item: T) -> Self {
         Self(MaybeUninit::new(item))
@@ -56,8 +56,8 @@ impl<T> Parcel<T> {
     }
 }
 
-impl<T> fmt::Debug for Parcel<T> {
+impl<T> fmt::Debug for RawItem<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Parcel")
+        f.write_str("RawItem")
     }
 }
