@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::accounts::settled;
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
 use super::task::Task;
 use crate::{CancelSource, Semaphore, WaitError};
 
@@ -13,17 +13,14 @@ use crate::{CancelSource, Semaphore, WaitError};
 #[test]
 fn grant_against_cancel_of_a_thread() {
     explore_within(4, || {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-                |(_, source)| source.cancel(),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
+                Ok(permit) => drop(permit),
+                Err(error) => assert_eq!(error, WaitError::Cancelled),
+            },
+            |(_, source)| source.cancel(),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -36,10 +33,8 @@ fn grant_against_cancel_of_a_task() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source),
-            [|(_, source)| source.cancel(), |(semaphore, _)| semaphore.release(1).unwrap()],
-        );
+        with((Arc::clone(&semaphore), source))
+            .race([|(_, source)| source.cancel(), |(semaphore, _)| semaphore.release(1).unwrap()]);
         match task.left().resume() {
             Ok(permit) => drop(permit),
             Err(error) => assert_eq!(error, WaitError::Cancelled),
@@ -55,17 +50,14 @@ fn grant_against_cancel_of_a_task_that_polls() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source, task),
-            [
-                |(_, source, _)| source.cancel(),
-                |(semaphore, _, _)| semaphore.release(1).unwrap(),
-                |(_, _, task)| match task.take().run() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), source, task)).race([
+            |(_, source, _)| source.cancel(),
+            |(semaphore, _, _)| semaphore.release(1).unwrap(),
+            |(_, _, task)| match task.take().run() {
+                Ok(permit) => drop(permit),
+                Err(error) => assert_eq!(error, WaitError::Cancelled),
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -75,16 +67,13 @@ fn grant_against_cancel_of_a_task_that_polls() {
 #[test]
 fn registering_a_thread_against_fire() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let ended = semaphore.acquire(1).cancel_on(&source.token()).wait();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let ended = semaphore.acquire(1).cancel_on(&source.token()).wait();
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -94,16 +83,13 @@ fn registering_a_thread_against_fire() {
 #[test]
 fn registering_a_task_against_fire() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let ended = Task::new(semaphore.acquire(1).cancel_on(&source.token())).run();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let ended = Task::new(semaphore.acquire(1).cancel_on(&source.token())).run();
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -113,17 +99,14 @@ fn registering_a_task_against_fire() {
 #[test]
 fn a_child_against_fire() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let child = source.token().child();
-                    let ended = Task::new(semaphore.acquire(1).cancel_on(&child.token())).run();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let child = source.token().child();
+                let ended = Task::new(semaphore.acquire(1).cancel_on(&child.token())).run();
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -134,17 +117,14 @@ fn a_child_against_fire() {
 fn two_tokens_against_fire() {
     explore(|| {
         let sources = (CancelSource::new(), CancelSource::new());
-        let (semaphore, (first, second)) = race(
-            (Semaphore::new(0), sources),
-            [
-                |(semaphore, (first, second))| {
-                    let request = semaphore.acquire(1);
-                    let ended = request.cancel_on(&first.token()).cancel_on(&second.token()).wait();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, (_, second))| second.cancel(),
-            ],
-        );
+        let (semaphore, (first, second)) = with((Semaphore::new(0), sources)).race([
+            |(semaphore, (first, second))| {
+                let request = semaphore.acquire(1);
+                let ended = request.cancel_on(&first.token()).cancel_on(&second.token()).wait();
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, (_, second))| second.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(first.token().registrations() + second.token().registrations(), 0);
     });
@@ -158,8 +138,8 @@ fn a_parent_and_its_child_fire() {
         let parent = CancelSource::new();
         let child = parent.token().child();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&child.token()));
-        let (parent, child) =
-            race((parent, child), [|(parent, _)| parent.cancel(), |(_, child)| child.cancel()]);
+        let (parent, child) = with((parent, child))
+            .race([|(parent, _)| parent.cancel(), |(_, child)| child.cancel()]);
         assert_eq!(task.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 0, 0);
         assert_eq!(parent.token().registrations() + child.token().registrations(), 0);
@@ -174,8 +154,8 @@ fn drop_against_fire() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        let (source, _) =
-            race((source, task), [|(source, _)| source.cancel(), |(_, task)| drop(task.take())]);
+        let (source, _) = with((source, task))
+            .race([|(source, _)| source.cancel(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -189,13 +169,10 @@ fn cancelling_lets_a_follower_through() {
         let semaphore = Arc::new(Semaphore::new(1));
         let source = CancelSource::new();
         let head = Task::queued(semaphore.acquire_owned(2).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(_, source)| source.cancel(),
-            ],
-        );
+        with((Arc::clone(&semaphore), source)).race([
+            |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+            |(_, source)| source.cancel(),
+        ]);
         assert_eq!(head.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 1, 0);
     });
@@ -205,10 +182,8 @@ fn cancelling_lets_a_follower_through() {
 #[test]
 fn waiting_for_the_token_against_fire() {
     explore(|| {
-        let source = race(
-            CancelSource::new(),
-            [|source| source.token().cancelled().wait(), CancelSource::cancel],
-        );
+        let source = with(CancelSource::new())
+            .race([|source| source.token().cancelled().wait(), CancelSource::cancel]);
         assert_eq!(source.token().registrations(), 0);
     });
 }
@@ -222,7 +197,8 @@ fn firing_over_two_against_drop() {
         let source = CancelSource::new();
         let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
         let second = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race((source, first), [|(source, _)| source.cancel(), |(_, first)| drop(first.take())]);
+        with((source, first))
+            .race([|(source, _)| source.cancel(), |(_, first)| drop(first.take())]);
         assert_eq!(second.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 0, 0);
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, once_contended, settled};
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
 use super::task::{Asking, Task};
 use super::witness::Witness;
 use crate::{AutoEvent, Latch, Mutex, Semaphore};
@@ -15,13 +15,10 @@ use crate::{AutoEvent, Latch, Mutex, Semaphore};
 #[test]
 fn release_against_the_first_thread() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -30,13 +27,10 @@ fn release_against_the_first_thread() {
 #[test]
 fn release_against_the_first_task() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| drop(Task::new(semaphore.acquire(1)).run().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| drop(Task::new(semaphore.acquire(1)).run().unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -46,13 +40,10 @@ fn release_against_the_first_task() {
 #[test]
 fn release_on_the_fast_path_against_queueing() {
     explore(|| {
-        let semaphore = race(
-            once_contended(Semaphore::new(0)),
-            [
-                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(once_contended(Semaphore::new(0))).race([
+            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -62,14 +53,11 @@ fn release_on_the_fast_path_against_queueing() {
 #[test]
 fn two_move_the_word_at_once() {
     explore_within(3, || {
-        let latch = race(
-            Latch::new(1),
-            [
-                |latch| latch.opened().wait(),
-                |latch| latch.opened().wait(),
-                |latch| _ = latch.count_down(),
-            ],
-        );
+        let latch = with(Latch::new(1)).race([
+            |latch| latch.opened().wait(),
+            |latch| latch.opened().wait(),
+            |latch| _ = latch.count_down(),
+        ]);
         assert_eq!((latch.waiters(), latch.count()), (0, 0));
     });
 }
@@ -79,16 +67,13 @@ fn two_move_the_word_at_once() {
 #[test]
 fn asking_while_the_word_moves() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(1),
-            [
-                |semaphore| {
-                    assert_eq!(semaphore.available(), 1);
-                    assert_eq!(semaphore.available(), 1);
-                },
-                |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
-            ],
-        );
+        let semaphore = with(Semaphore::new(1)).race([
+            |semaphore| {
+                assert_eq!(semaphore.available(), 1);
+                assert_eq!(semaphore.available(), 1);
+            },
+            |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -98,17 +83,14 @@ fn asking_while_the_word_moves() {
 #[test]
 fn asking_while_granted() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| {
-                    let permit = semaphore.acquire(1).wait().unwrap();
-                    assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
-                    forget(permit);
-                },
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| {
+                let permit = semaphore.acquire(1).wait().unwrap();
+                assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
+                forget(permit);
+            },
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 0, 1);
     });
 }
@@ -118,15 +100,12 @@ fn asking_while_granted() {
 #[test]
 fn two_releasers_and_two_threads() {
     explore_within(2, || {
-        let semaphore = race(
-            once_contended(Semaphore::new(0)),
-            [
-                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(once_contended(Semaphore::new(0))).race([
+            |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 0, 2);
     });
 }
@@ -138,10 +117,10 @@ fn two_releasers_and_two_tasks() {
         let semaphore = Arc::new(Semaphore::new(0));
         let first = Task::queued(semaphore.acquire_owned(1));
         let second = Task::queued(semaphore.acquire_owned(1));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         let permits = (first.left().resume().unwrap(), second.left().resume().unwrap());
         settled(&semaphore, 0, 2);
         drop(permits);
@@ -155,10 +134,10 @@ fn two_releasers_and_one_who_wants_both() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let both = Task::queued(semaphore.acquire_owned(2));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         drop(both.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -170,13 +149,10 @@ fn grant_against_poll() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-                |(_, task)| drop(task.take().run().unwrap()),
-            ],
-        );
+        with((Arc::clone(&semaphore), task)).race([
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+            |(_, task)| drop(task.take().run().unwrap()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -188,10 +164,8 @@ fn grant_against_drop() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [|(semaphore, _)| semaphore.release(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|(semaphore, _)| semaphore.release(1).unwrap(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -203,10 +177,8 @@ fn grant_against_drop_with_a_follower() {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(2));
         let follower = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [|(semaphore, _)| semaphore.release(2).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|(semaphore, _)| semaphore.release(2).unwrap(), |(_, task)| drop(task.take())]);
         drop(follower.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -219,13 +191,10 @@ fn drop_lets_a_follower_through() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let head = Task::queued(semaphore.acquire_owned(2));
-        race(
-            (Arc::clone(&semaphore), head),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(_, head)| drop(head.take()),
-            ],
-        );
+        with((Arc::clone(&semaphore), head)).race([
+            |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+            |(_, head)| drop(head.take()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -238,14 +207,11 @@ fn two_drops_against_a_grant() {
         let first = Task::queued(semaphore.acquire_owned(1));
         let second = Task::queued(semaphore.acquire_owned(1));
         let third = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), first, second),
-            [
-                |(_, first, _)| drop(first.take()),
-                |(_, _, second)| drop(second.take()),
-                |(semaphore, _, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        with((Arc::clone(&semaphore), first, second)).race([
+            |(_, first, _)| drop(first.take()),
+            |(_, _, second)| drop(second.take()),
+            |(semaphore, _, _)| semaphore.release(1).unwrap(),
+        ]);
         drop(third.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -263,13 +229,10 @@ fn wants_both() -> (Arc<Semaphore>, Asking) {
 #[test]
 fn trying_does_not_overtake() {
     explore(|| {
-        let (semaphore, both) = race(
-            wants_both(),
-            [
-                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, both) = with(wants_both()).race([
+            |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+        ]);
         drop(both.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -280,13 +243,10 @@ fn trying_does_not_overtake() {
 #[test]
 fn trying_does_not_overtake_while_another_looks() {
     explore(|| {
-        let (semaphore, both) = race(
-            wants_both(),
-            [
-                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
-                |(semaphore, _)| assert_eq!(semaphore.waiters(), 1),
-            ],
-        );
+        let (semaphore, both) = with(wants_both()).race([
+            |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+            |(semaphore, _)| assert_eq!(semaphore.waiters(), 1),
+        ]);
         drop(both);
         settled(&semaphore, 1, 0);
     });
@@ -297,19 +257,16 @@ fn trying_does_not_overtake_while_another_looks() {
 #[test]
 fn mutual_exclusion_of_two() {
     explore(|| {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = Task::new(mutex.lock()).run();
-                    witness.change();
-                },
-            ],
-        );
+        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
+            |(mutex, witness)| {
+                let _guard = mutex.lock().wait();
+                witness.change();
+            },
+            |(mutex, witness)| {
+                let _guard = Task::new(mutex.lock()).run();
+                witness.change();
+            },
+        ]);
         assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
     });
 }
@@ -318,23 +275,20 @@ fn mutual_exclusion_of_two() {
 #[test]
 fn mutual_exclusion_of_three() {
     explore_within(3, || {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = Task::new(mutex.lock()).run();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-            ],
-        );
+        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
+            |(mutex, witness)| {
+                let _guard = mutex.lock().wait();
+                witness.change();
+            },
+            |(mutex, witness)| {
+                let _guard = Task::new(mutex.lock()).run();
+                witness.change();
+            },
+            |(mutex, witness)| {
+                let _guard = mutex.lock().wait();
+                witness.change();
+            },
+        ]);
         assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
     });
 }
@@ -344,20 +298,17 @@ fn mutual_exclusion_of_three() {
 #[test]
 fn trying_against_waiting() {
     explore(|| {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
+        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
+            |(mutex, witness)| {
+                let _guard = mutex.lock().wait();
+                witness.change();
+            },
+            |(mutex, witness)| {
+                if let Some(_guard) = mutex.try_lock() {
                     witness.change();
-                },
-                |(mutex, witness)| {
-                    if let Some(_guard) = mutex.try_lock() {
-                        witness.change();
-                    }
-                },
-            ],
-        );
+                }
+            },
+        ]);
         assert_eq!((mutex.waiters(), mutex.is_locked()), (0, false));
         assert!(matches!(witness.look(), 1 | 2));
     });
@@ -367,7 +318,7 @@ fn trying_against_waiting() {
 #[test]
 fn parking_against_a_signal() {
     explore(|| {
-        let event = race(AutoEvent::new(), [|event| event.happened().wait(), AutoEvent::set]);
+        let event = with(AutoEvent::new()).race([|event| event.happened().wait(), AutoEvent::set]);
         assert_eq!((event.waiters(), event.is_set()), (0, false));
     });
 }
@@ -377,16 +328,13 @@ fn parking_against_a_signal() {
 #[test]
 fn a_pulse_against_a_signal() {
     explore(|| {
-        let (event, pulsed) = race(
-            (AutoEvent::new(), Basket::default()),
-            [
-                |(event, _)| event.happened().wait(),
-                |(event, pulsed)| {
-                    pulsed.add((0..event.pulse()).map(|_| 1));
-                    event.set();
-                },
-            ],
-        );
+        let (event, pulsed) = with((AutoEvent::new(), Basket::default())).race([
+            |(event, _)| event.happened().wait(),
+            |(event, pulsed)| {
+                pulsed.add((0..event.pulse()).map(|_| 1));
+                event.set();
+            },
+        ]);
         let stored = match pulsed.sorted()[..] {
             [] => false,
             [1] => true,

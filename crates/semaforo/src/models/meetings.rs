@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, race, time_passes};
+use super::race::{HOUR, time_passes, with};
 use super::task::Task;
 use crate::{
     CancelSource, Closed, Rejected, SynchronousQueue, TryPutError, TryTakeError, WaitError,
@@ -24,10 +24,10 @@ fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
 #[test]
 fn two_threads() {
     explore(|| {
-        let queue = race(
-            SynchronousQueue::new(),
-            [|queue| queue.put(1).wait().unwrap(), |queue| assert_eq!(queue.take().wait(), Ok(1))],
-        );
+        let queue = with(SynchronousQueue::new()).race([
+            |queue| queue.put(1).wait().unwrap(),
+            |queue| assert_eq!(queue.take().wait(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -36,13 +36,10 @@ fn two_threads() {
 #[test]
 fn two_tasks() {
     explore(|| {
-        let queue = race(
-            SynchronousQueue::new(),
-            [
-                |queue| Task::new(queue.put(1)).run().unwrap(),
-                |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-            ],
-        );
+        let queue = with(SynchronousQueue::new()).race([
+            |queue| Task::new(queue.put(1)).run().unwrap(),
+            |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -51,17 +48,14 @@ fn two_tasks() {
 #[test]
 fn two_putters() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, _)| Task::new(queue.put(2)).run().unwrap(),
-                |(queue, basket)| {
-                    basket.add(queue.take().wait());
-                    basket.add(queue.take().wait());
-                },
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, _)| Task::new(queue.put(2)).run().unwrap(),
+            |(queue, basket)| {
+                basket.add(queue.take().wait());
+                basket.add(queue.take().wait());
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -71,9 +65,8 @@ fn two_putters() {
 #[test]
 fn meeting_against_cancel() {
     explore_within(2, || {
-        let (queue, _, basket) = race(
-            (SynchronousQueue::new(), CancelSource::new(), Basket::default()),
-            [
+        let (queue, _, basket) =
+            with((SynchronousQueue::new(), CancelSource::new(), Basket::default())).race([
                 |(queue, source, basket)| {
                     basket.add(back(queue.put(1).cancel_on(&source.token()).wait()));
                 },
@@ -81,8 +74,7 @@ fn meeting_against_cancel() {
                     basket.add(queue.take().cancel_on(&source.token()).wait());
                 },
                 |(_, source, _)| source.cancel(),
-            ],
-        );
+            ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -91,9 +83,8 @@ fn meeting_against_cancel() {
 #[test]
 fn meeting_of_tasks_against_cancel() {
     explore_within(2, || {
-        let (queue, _, basket) = race(
-            (SynchronousQueue::new(), CancelSource::new(), Basket::default()),
-            [
+        let (queue, _, basket) =
+            with((SynchronousQueue::new(), CancelSource::new(), Basket::default())).race([
                 |(queue, source, basket)| {
                     let put = queue.put(1).cancel_on(&source.token());
                     basket.add(back(Task::new(put).run()));
@@ -103,8 +94,7 @@ fn meeting_of_tasks_against_cancel() {
                     basket.add(Task::new(take).run());
                 },
                 |(_, source, _)| source.cancel(),
-            ],
-        );
+            ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -116,14 +106,11 @@ fn putting_against_both_ends() {
         let (queue, source) = (no_room(), CancelSource::new());
         let put = queue.put_owned(1).timeout(HOUR).cancel_on(&source.token());
         let putting = Task::queued(put);
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |_| _ = time_passes(),
-                |(_, source, _)| source.cancel(),
-                |(queue, _, basket)| basket.add(queue.try_take()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |_| _ = time_passes(),
+            |(_, source, _)| source.cancel(),
+            |(queue, _, basket)| basket.add(queue.try_take()),
+        ]);
         basket.add(back(putting.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -135,13 +122,10 @@ fn taking_against_cancel() {
     explore(|| {
         let (queue, source) = (no_room(), CancelSource::new());
         let taking = Task::queued(queue.take_owned().cancel_on(&source.token()));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add(back(queue.try_put(1))),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add(back(queue.try_put(1))),
+            |(_, source, _)| source.cancel(),
+        ]);
         match taking.left().resume() {
             Ok(item) => basket.add([item]),
             Err(error) => assert_eq!(error, WaitError::Cancelled),
@@ -154,16 +138,13 @@ fn taking_against_cancel() {
 #[test]
 fn taking_against_time_out_of_a_thread() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| match queue.take().timeout(HOUR).wait() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |(queue, basket)| basket.add(back(queue.try_put(1))),
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, basket)| match queue.take().timeout(HOUR).wait() {
+                Ok(item) => basket.add([item]),
+                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            },
+            |(queue, basket)| basket.add(back(queue.try_put(1))),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -172,19 +153,16 @@ fn taking_against_time_out_of_a_thread() {
 #[test]
 fn trying_to_take_against_a_thread() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, basket)| {
-                    let item = queue.try_take().or_else(|why| {
-                        assert_eq!(why, TryTakeError::Empty);
-                        queue.take().wait()
-                    });
-                    basket.add(item);
-                },
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, basket)| {
+                let item = queue.try_take().or_else(|why| {
+                    assert_eq!(why, TryTakeError::Empty);
+                    queue.take().wait()
+                });
+                basket.add(item);
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -196,16 +174,13 @@ fn hand_off_against_drop() {
     explore_within(4, || {
         let queue = no_room();
         let taking = Task::queued(queue.take_owned());
-        race(
-            (Arc::clone(&queue), taking),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, taking)| {
-                    drop(taking.take());
-                    assert_eq!(queue.take().wait(), Ok(1));
-                },
-            ],
-        );
+        with((Arc::clone(&queue), taking)).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, taking)| {
+                drop(taking.take());
+                assert_eq!(queue.take().wait(), Ok(1));
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -218,16 +193,13 @@ fn taken_back_against_a_put() {
         let queue = no_room();
         let [first, second, third] = [(); 3].map(|()| Task::queued(queue.take_owned()));
         queue.put(1).wait().unwrap();
-        race(
-            Arc::clone(&queue),
-            [
-                |_| {
-                    assert!(time_passes());
-                    assert!(time_passes());
-                },
-                |queue| queue.put(2).wait().unwrap(),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |_| {
+                assert!(time_passes());
+                assert!(time_passes());
+            },
+            |queue| queue.put(2).wait().unwrap(),
+        ]);
         let basket = Basket::default();
         basket.add(second.left().resume());
         basket.add(third.left().resume());
@@ -241,14 +213,11 @@ fn taken_back_against_a_put() {
 #[test]
 fn closing_against_meeting() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| basket.add(back(queue.put(1).wait())),
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, _)| assert!(queue.close()),
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, basket)| basket.add(back(queue.put(1).wait())),
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, _)| assert!(queue.close()),
+        ]);
         assert_eq!(queue.take().wait(), Err(Closed));
         assert_eq!(queue.try_put(2).unwrap_err().why, TryPutError::Closed);
         assert_eq!(basket.with_left_in(&queue), [1]);
@@ -263,13 +232,10 @@ fn taking_against_cancel_of_the_first() {
         let (queue, source) = (no_room(), CancelSource::new());
         let first = Task::queued(queue.put_owned(1).cancel_on(&source.token()));
         let second = Task::queued(queue.put_owned(2));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
+            |(_, source, _)| source.cancel(),
+        ]);
         basket.add(back(first.left().resume()));
         basket.add(queue.try_take());
         second.left().resume().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race};
+use super::race::{For, HOUR, with};
 use super::task::Task;
 use crate::policy::PhaserError;
 use crate::primitive::{AtomicU32, Ordering};
@@ -24,25 +24,22 @@ fn assert_settled(phaser: &Phaser, phase: u32, registered: u32, arrived: u32) {
 #[test]
 fn two_threads_and_two_phases() {
     explore_within(2, || {
-        let (phaser, _) = race(
-            (Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)]),
-            [
-                |(phaser, [own, other])| {
-                    for phase in 1..=2 {
-                        own.store(phase, Ordering::Relaxed);
-                        assert_eq!(phaser.arrive_and_wait().wait(), Ok(phase));
-                        assert!(other.load(Ordering::Relaxed) >= phase);
-                    }
-                },
-                |(phaser, [other, own])| {
-                    for phase in 1..=2 {
-                        own.store(phase, Ordering::Relaxed);
-                        assert_eq!(Task::new(phaser.arrive_and_wait()).run(), Ok(phase));
-                        assert!(other.load(Ordering::Relaxed) >= phase);
-                    }
-                },
-            ],
-        );
+        let (phaser, _) = with((Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)])).race([
+            |(phaser, [own, other])| {
+                for phase in 1..=2 {
+                    own.store(phase, Ordering::Relaxed);
+                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(phase));
+                    assert!(other.load(Ordering::Relaxed) >= phase);
+                }
+            },
+            |(phaser, [other, own])| {
+                for phase in 1..=2 {
+                    own.store(phase, Ordering::Relaxed);
+                    assert_eq!(Task::new(phaser.arrive_and_wait()).run(), Ok(phase));
+                    assert!(other.load(Ordering::Relaxed) >= phase);
+                }
+            },
+        ]);
         assert_settled(&phaser, 2, 2, 0);
     });
 }
@@ -51,17 +48,14 @@ fn two_threads_and_two_phases() {
 #[test]
 fn arriving_against_registering() {
     explore_within(4, || {
-        let (phaser, phase) = race(
-            (Phaser::new(1), For::later()),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
-                |(phaser, phase)| {
-                    let registered = phaser.register().unwrap();
-                    assert_eq!(phaser.arrive(), Ok(registered));
-                    phase.put(registered);
-                },
-            ],
-        );
+        let (phaser, phase) = with((Phaser::new(1), For::later())).race([
+            |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
+            |(phaser, phase)| {
+                let registered = phaser.register().unwrap();
+                assert_eq!(phaser.arrive(), Ok(registered));
+                phase.put(registered);
+            },
+        ]);
         assert_settled(&phaser, 1, 2, phase.left());
     });
 }
@@ -70,13 +64,10 @@ fn arriving_against_registering() {
 #[test]
 fn arriving_against_leaving() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+        ]);
         assert_settled(&phaser, 1, 1, 0);
     });
 }
@@ -87,13 +78,10 @@ fn both_leave() {
     explore(|| {
         let phaser = Arc::new(Phaser::new(2));
         let waiting = Task::queued(phaser.advanced_owned(0));
-        race(
-            Arc::clone(&phaser),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-            ],
-        );
+        with(Arc::clone(&phaser)).race([
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+        ]);
         assert_eq!(waiting.left().resume(), TERMINATED);
         assert!(phaser.is_terminated());
         assert_settled(&phaser, 0, 0, 0);
@@ -104,13 +92,10 @@ fn both_leave() {
 #[test]
 fn leaving_against_registering() {
     explore(|| {
-        let (phaser, registered) = race(
-            (Phaser::new(1), For::later()),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-                |(phaser, registered)| registered.put(phaser.register()),
-            ],
-        );
+        let (phaser, registered) = with((Phaser::new(1), For::later())).race([
+            |(phaser, _)| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+            |(phaser, registered)| registered.put(phaser.register()),
+        ]);
         match registered.left() {
             Ok(phase) => {
                 assert_eq!((phase, phaser.is_terminated(), phaser.registered()), (0, false, 1))
@@ -126,13 +111,10 @@ fn leaving_against_registering() {
 #[test]
 fn waiting_against_terminating() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
-                |phaser| assert!(phaser.terminate()),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
+            |phaser| assert!(phaser.terminate()),
+        ]);
         assert_eq!(phaser.waiters(), 0);
     });
 }
@@ -143,13 +125,10 @@ fn arriving_against_terminating() {
     explore(|| {
         let phaser = Arc::new(Phaser::new(1));
         let waiting = Task::queued(phaser.advanced_owned(0));
-        race(
-            Arc::clone(&phaser),
-            [
-                |phaser| assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED)),
-                |phaser| assert!(phaser.terminate()),
-            ],
-        );
+        with(Arc::clone(&phaser)).race([
+            |phaser| assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED)),
+            |phaser| assert!(phaser.terminate()),
+        ]);
         assert!(matches!(waiting.left().resume(), Ok(1) | TERMINATED));
         assert!(phaser.is_terminated());
         assert_eq!(phaser.waiters(), 0);
@@ -162,10 +141,10 @@ fn arriving_against_cancel() {
     explore(|| {
         let (phaser, source) = (Arc::new(Phaser::new(1)), CancelSource::new());
         let waiting = Task::queued(phaser.advanced_owned(0).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&phaser), source),
-            [|(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)), |(_, source)| source.cancel()],
-        );
+        with((Arc::clone(&phaser), source)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(_, source)| source.cancel(),
+        ]);
         match waiting.left().resume() {
             Ok(phase) => assert_eq!(phase, Ok(1)),
             Err(error) => assert_eq!(error, WaitError::Cancelled),
@@ -178,16 +157,13 @@ fn arriving_against_cancel() {
 #[test]
 fn arriving_against_time_out() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| match phaser.arrive_and_wait().timeout(HOUR).wait() {
-                    Ok(phase) => assert_eq!(phase, 1),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |phaser| assert_eq!(phaser.arrive(), Ok(0)),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| match phaser.arrive_and_wait().timeout(HOUR).wait() {
+                Ok(phase) => assert_eq!(phase, 1),
+                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            },
+            |phaser| assert_eq!(phaser.arrive(), Ok(0)),
+        ]);
         assert_settled(&phaser, 1, 2, 0);
     });
 }
@@ -199,10 +175,10 @@ fn arriving_against_drop() {
         let phaser = Arc::new(Phaser::new(1));
         let waiting = Task::queued(phaser.advanced_owned(0));
         let other = Task::queued(phaser.advanced_owned(0));
-        race(
-            (Arc::clone(&phaser), waiting),
-            [|(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)), |(_, waiting)| drop(waiting.take())],
-        );
+        with((Arc::clone(&phaser), waiting)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(_, waiting)| drop(waiting.take()),
+        ]);
         assert_eq!(other.left().resume(), Ok(1));
         assert_settled(&phaser, 1, 1, 0);
     });
@@ -224,19 +200,16 @@ fn hooked(parties: u32, terminate: bool) -> (Phaser, Arc<AtomicU32>) {
 #[test]
 fn a_hook_against_both() {
     explore_within(3, || {
-        let (phaser, _) = race(
-            hooked(2, false),
-            [
-                |(phaser, asked)| {
-                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                    assert_eq!(asked.load(Ordering::Relaxed), 1);
-                },
-                |(phaser, asked)| {
-                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                    assert_eq!(asked.load(Ordering::Relaxed), 1);
-                },
-            ],
-        );
+        let (phaser, _) = with(hooked(2, false)).race([
+            |(phaser, asked)| {
+                assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
+                assert_eq!(asked.load(Ordering::Relaxed), 1);
+            },
+            |(phaser, asked)| {
+                assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
+                assert_eq!(asked.load(Ordering::Relaxed), 1);
+            },
+        ]);
         assert_settled(&phaser, 1, 2, 0);
     });
 }
@@ -246,16 +219,13 @@ fn a_hook_against_both() {
 #[test]
 fn a_hook_against_registering() {
     explore_within(4, || {
-        let (phaser, _) = race(
-            hooked(1, false),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
-                |(phaser, _)| {
-                    let registered = phaser.register().unwrap();
-                    assert_eq!(phaser.arrive(), Ok(registered));
-                },
-            ],
-        );
+        let (phaser, _) = with(hooked(1, false)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(phaser, _)| {
+                let registered = phaser.register().unwrap();
+                assert_eq!(phaser.arrive(), Ok(registered));
+            },
+        ]);
         assert!(matches!((phaser.phase(), phaser.arrived()), (1, 0 | 1)));
         assert_settled(&phaser, 1, 2, phaser.arrived());
     });
@@ -265,15 +235,10 @@ fn a_hook_against_registering() {
 #[test]
 fn a_hook_against_terminating() {
     explore_within(4, || {
-        let (phaser, _) = race(
-            hooked(1, false),
-            [
-                |(phaser, _)| {
-                    assert!(matches!(phaser.arrive_and_wait().wait(), Ok(1) | TERMINATED))
-                },
-                |(phaser, _)| assert!(phaser.terminate()),
-            ],
-        );
+        let (phaser, _) = with(hooked(1, false)).race([
+            |(phaser, _)| assert!(matches!(phaser.arrive_and_wait().wait(), Ok(1) | TERMINATED)),
+            |(phaser, _)| assert!(phaser.terminate()),
+        ]);
         assert!(phaser.is_terminated());
         assert_eq!(phaser.waiters(), 0);
     });
@@ -283,17 +248,14 @@ fn a_hook_against_terminating() {
 #[test]
 fn a_hook_that_terminates() {
     explore_within(4, || {
-        let (phaser, asked) = race(
-            hooked(1, true),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
-                |(phaser, _)| {
-                    if phaser.register().is_ok() {
-                        assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED));
-                    }
-                },
-            ],
-        );
+        let (phaser, asked) = with(hooked(1, true)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
+            |(phaser, _)| {
+                if phaser.register().is_ok() {
+                    assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED));
+                }
+            },
+        ]);
         assert!(phaser.is_terminated());
         assert_eq!((phaser.waiters(), asked.load(Ordering::Relaxed)), (0, 1));
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
 use super::task::Task;
 use crate::BlockingQueue;
 
@@ -20,13 +20,10 @@ fn holding(capacity: usize, items: &[u32]) -> BlockingQueue<u32> {
 #[test]
 fn a_producer_and_a_consumer() {
     explore_within(3, || {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| (1..=2).for_each(|item| queue.put(item).wait().unwrap()),
-                |queue| (1..=2).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
-            ],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| (1..=2).for_each(|item| queue.put(item).wait().unwrap()),
+            |queue| (1..=2).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -35,15 +32,10 @@ fn a_producer_and_a_consumer() {
 #[test]
 fn a_producer_and_a_consumer_that_are_tasks() {
     explore_within(3, || {
-        let queue = race(
-            holding(2, &[]),
-            [
-                |queue| (1..=3).for_each(|item| Task::new(queue.put(item)).run().unwrap()),
-                |queue| {
-                    (1..=3).for_each(|item| assert_eq!(Task::new(queue.take()).run(), Ok(item)))
-                },
-            ],
-        );
+        let queue = with(holding(2, &[])).race([
+            |queue| (1..=3).for_each(|item| Task::new(queue.put(item)).run().unwrap()),
+            |queue| (1..=3).for_each(|item| assert_eq!(Task::new(queue.take()).run(), Ok(item))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -52,17 +44,14 @@ fn a_producer_and_a_consumer_that_are_tasks() {
 #[test]
 fn two_producers_on_a_ring_of_one() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (holding(1, &[]), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, _)| queue.put(2).wait().unwrap(),
-                |(queue, basket)| {
-                    basket.add(queue.take().wait());
-                    basket.add(queue.take().wait());
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(1, &[]), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, _)| queue.put(2).wait().unwrap(),
+            |(queue, basket)| {
+                basket.add(queue.take().wait());
+                basket.add(queue.take().wait());
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -71,14 +60,11 @@ fn two_producers_on_a_ring_of_one() {
 #[test]
 fn two_producers_on_a_ring_of_two() {
     explore_within(3, || {
-        let (queue, basket) = race(
-            (holding(2, &[]), Basket::default()),
-            [
-                |(queue, _)| queue.try_put(1).unwrap(),
-                |(queue, _)| queue.try_put(2).unwrap(),
-                |(queue, basket)| basket.add(queue.take().wait()),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[]), Basket::default())).race([
+            |(queue, _)| queue.try_put(1).unwrap(),
+            |(queue, _)| queue.try_put(2).unwrap(),
+            |(queue, basket)| basket.add(queue.take().wait()),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -87,17 +73,14 @@ fn two_producers_on_a_ring_of_two() {
 #[test]
 fn two_consumers_on_a_ring_of_one() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (holding(1, &[]), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, _)| {
-                    queue.put(1).wait().unwrap();
-                    queue.put(2).wait().unwrap();
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(1, &[]), Basket::default())).race([
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, _)| {
+                queue.put(1).wait().unwrap();
+                queue.put(2).wait().unwrap();
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -106,14 +89,11 @@ fn two_consumers_on_a_ring_of_one() {
 #[test]
 fn two_consumers_on_a_ring_of_two() {
     explore_within(3, || {
-        let (queue, basket) = race(
-            (holding(2, &[1, 2]), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.try_take()),
-                |(queue, basket)| basket.add(queue.try_take()),
-                |(queue, _)| queue.put(3).wait().unwrap(),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1, 2]), Basket::default())).race([
+            |(queue, basket)| basket.add(queue.try_take()),
+            |(queue, basket)| basket.add(queue.try_take()),
+            |(queue, _)| queue.put(3).wait().unwrap(),
+        ]);
         assert_eq!(queue.len(), 1);
         assert_eq!(basket.with_left_in(&queue), [1, 2, 3]);
     });
@@ -123,16 +103,13 @@ fn two_consumers_on_a_ring_of_two() {
 #[test]
 fn never_full() {
     explore(|| {
-        let queue = race(
-            holding(2, &[1]),
-            [
-                |queue| {
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(2).unwrap();
-                },
-                |queue| queue.try_put(3).unwrap(),
-            ],
-        );
+        let queue = with(holding(2, &[1])).race([
+            |queue| {
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(2).unwrap();
+            },
+            |queue| queue.try_put(3).unwrap(),
+        ]);
         assert_eq!(queue.len(), 2);
         assert_eq!(Basket::default().with_left_in(&queue), [2, 3]);
     });
@@ -142,16 +119,13 @@ fn never_full() {
 #[test]
 fn never_empty() {
     explore(|| {
-        let (queue, basket) = race(
-            (holding(2, &[1]), Basket::default()),
-            [
-                |(queue, basket)| {
-                    queue.try_put(2).unwrap();
-                    basket.add([queue.try_take().unwrap()]);
-                },
-                |(queue, basket)| basket.add([queue.try_take().unwrap()]),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1]), Basket::default())).race([
+            |(queue, basket)| {
+                queue.try_put(2).unwrap();
+                basket.add([queue.try_take().unwrap()]);
+            },
+            |(queue, basket)| basket.add([queue.try_take().unwrap()]),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -160,13 +134,10 @@ fn never_empty() {
 #[test]
 fn slowing_down_against_a_put() {
     explore(|| {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| queue.try_put(1).unwrap(),
-                |queue| assert!(matches!(queue.peek(), None | Some(1))),
-            ],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| queue.try_put(1).unwrap(),
+            |queue| assert!(matches!(queue.peek(), None | Some(1))),
+        ]);
         assert_eq!(left_in(&queue), [1]);
     });
 }
@@ -175,13 +146,10 @@ fn slowing_down_against_a_put() {
 #[test]
 fn slowing_down_against_a_take() {
     explore(|| {
-        let queue = race(
-            holding(1, &[1]),
-            [
-                |queue| assert_eq!(queue.try_take(), Ok(1)),
-                |queue| assert!(matches!(queue.peek(), None | Some(1))),
-            ],
-        );
+        let queue = with(holding(1, &[1])).race([
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+            |queue| assert!(matches!(queue.peek(), None | Some(1))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -190,16 +158,13 @@ fn slowing_down_against_a_take() {
 #[test]
 fn slowing_down_against_a_take_and_a_put() {
     explore_within(4, || {
-        let queue = race(
-            holding(1, &[1]),
-            [
-                |queue| {
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(2).unwrap();
-                },
-                |queue| assert!(matches!(queue.peek(), None | Some(1 | 2))),
-            ],
-        );
+        let queue = with(holding(1, &[1])).race([
+            |queue| {
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(2).unwrap();
+            },
+            |queue| assert!(matches!(queue.peek(), None | Some(1 | 2))),
+        ]);
         assert_eq!(left_in(&queue), [2]);
     });
 }
@@ -208,17 +173,14 @@ fn slowing_down_against_a_take_and_a_put() {
 #[test]
 fn draining_against_a_put() {
     explore(|| {
-        let (queue, basket) = race(
-            (holding(2, &[1]), Basket::default()),
-            [
-                |(queue, _)| queue.try_put(2).unwrap(),
-                |(queue, basket)| {
-                    let items = queue.drain();
-                    assert!(matches!(items[..], [1] | [1, 2]));
-                    basket.add(items);
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1]), Basket::default())).race([
+            |(queue, _)| queue.try_put(2).unwrap(),
+            |(queue, basket)| {
+                let items = queue.drain();
+                assert!(matches!(items[..], [1] | [1, 2]));
+                basket.add(items);
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -229,10 +191,8 @@ fn speeding_up_against_a_put() {
     explore(|| {
         let queue = Arc::new(holding(1, &[]));
         let task = Task::queued(queue.take_owned());
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task))
+            .race([|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())]);
         assert_eq!(left_in(&*queue), [1]);
     });
 }
@@ -244,10 +204,10 @@ fn speeding_up_against_a_take() {
     explore(|| {
         let queue = Arc::new(holding(1, &[1]));
         let task = Task::queued(queue.put_owned(2));
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| assert_eq!(queue.try_take(), Ok(1)), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task)).race([
+            |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
+            |(_, task)| drop(task.take()),
+        ]);
         assert!(matches!(left_in(&*queue)[..], [] | [2]));
     });
 }
@@ -256,17 +216,14 @@ fn speeding_up_against_a_take() {
 #[test]
 fn asking_while_it_turns() {
     explore(|| {
-        let queue = race(
-            holding(2, &[1]),
-            [
-                |queue| {
-                    queue.try_put(2).unwrap();
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(3).unwrap();
-                },
-                |queue| assert!(matches!(queue.len(), 1 | 2)),
-            ],
-        );
+        let queue = with(holding(2, &[1])).race([
+            |queue| {
+                queue.try_put(2).unwrap();
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(3).unwrap();
+            },
+            |queue| assert!(matches!(queue.len(), 1 | 2)),
+        ]);
         assert_eq!(left_in(&queue), [2, 3]);
     });
 }
@@ -276,10 +233,10 @@ fn asking_while_it_turns() {
 #[test]
 fn a_put_against_a_thread_that_joins_the_line() {
     explore_within(5, || {
-        let queue = race(
-            holding(1, &[]),
-            [|queue| assert_eq!(queue.take().wait(), Ok(1)), |queue| queue.try_put(1).unwrap()],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| assert_eq!(queue.take().wait(), Ok(1)),
+            |queue| queue.try_put(1).unwrap(),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -288,13 +245,10 @@ fn a_put_against_a_thread_that_joins_the_line() {
 #[test]
 fn a_put_against_a_task_that_joins_the_line() {
     explore(|| {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-                |queue| queue.try_put(1).unwrap(),
-            ],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
+            |queue| queue.try_put(1).unwrap(),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -304,10 +258,10 @@ fn a_put_against_a_task_that_joins_the_line() {
 #[test]
 fn a_take_against_a_thread_that_joins_the_line() {
     explore_within(5, || {
-        let queue = race(
-            holding(1, &[1]),
-            [|queue| queue.put(2).wait().unwrap(), |queue| assert_eq!(queue.try_take(), Ok(1))],
-        );
+        let queue = with(holding(1, &[1])).race([
+            |queue| queue.put(2).wait().unwrap(),
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), [2]);
     });
 }
@@ -316,13 +270,10 @@ fn a_take_against_a_thread_that_joins_the_line() {
 #[test]
 fn a_take_against_a_task_that_joins_the_line() {
     explore(|| {
-        let queue = race(
-            holding(2, &[1, 2]),
-            [
-                |queue| Task::new(queue.put(3)).run().unwrap(),
-                |queue| assert_eq!(queue.try_take(), Ok(1)),
-            ],
-        );
+        let queue = with(holding(2, &[1, 2])).race([
+            |queue| Task::new(queue.put(3)).run().unwrap(),
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), [2, 3]);
     });
 }
