@@ -1,5 +1,6 @@
 //! What must be true when all is over.
 
+use std::fmt::Debug;
 use std::sync::Mutex;
 
 use super::race::time_passes;
@@ -21,6 +22,11 @@ pub(super) fn once_contended(semaphore: Semaphore) -> Semaphore {
     assert!(task.poll().is_pending());
     drop(task);
     semaphore
+}
+
+/// What a request has yielded, unless it has failed, which it may for this reason only.
+pub(super) fn unless<T, E: PartialEq + Debug>(why: E, outcome: Result<T, E>) -> Option<T> {
+    outcome.map_err(|error| assert_eq!(error, why)).ok()
 }
 
 /// What is left in a queue, in order. Nobody waits for it any more.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, settled};
+use super::accounts::{Basket, settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::{time_passes, with};
+use super::race::{two_ticks, with};
+use super::side::{ATask, AThread};
 use super::task::{Asking, Task};
-use super::witness::Witness;
+use super::witness::{Witness, all_come_in, enter};
 use crate::{AcquireError, CancelSource, Mutex, RwLock, Semaphore, WaitError};
 
 /// A semaphore without permits, and two tasks that wait for one each.
@@ -20,40 +21,14 @@ fn two() -> (Arc<Semaphore>, Asking, Asking) {
 /// Two threads fight for a lock: nobody is inside with the other, and both come in.
 #[test]
 fn mutual_exclusion_of_two() {
-    explore_within(5, || {
-        let (mutex, witness) = with((Mutex::barging(()), Witness::new())).race([
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-        ]);
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
-    });
+    explore_within(5, || all_come_in(Mutex::barging(()), [enter::<AThread>, enter::<AThread>]));
 }
 
 /// Three fight, one of them a task.
 #[test]
 fn mutual_exclusion_of_three() {
     explore_within(3, || {
-        let (mutex, witness) = with((Mutex::barging(()), Witness::new())).race([
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = Task::new(mutex.lock()).run();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-        ]);
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+        all_come_in(Mutex::barging(()), [enter::<AThread>, enter::<ATask>, enter::<AThread>]);
     });
 }
 
@@ -124,8 +99,7 @@ fn nudge_taken_back_against_poll() {
         with((first, second)).race([
             |(first, _)| drop(first.take().run().unwrap()),
             |(_, second)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(second.take().resume().unwrap());
             },
         ]);
@@ -144,10 +118,7 @@ fn nudge_against_cancel() {
         let second = Task::queued(semaphore.acquire_owned(1));
         with((Arc::clone(&semaphore), source))
             .race([|(semaphore, _)| semaphore.release(1).unwrap(), |(_, source)| source.cancel()]);
-        match first.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        drop(unless(WaitError::Cancelled, first.left().resume()));
         drop(second.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -199,10 +170,7 @@ fn nudge_against_cancel_and_a_newcomer() {
         with((Arc::clone(&semaphore), source, first)).race([
             |(semaphore, ..)| drop(semaphore.try_acquire(1)),
             |(_, source, _)| source.cancel(),
-            |(_, _, first)| match first.take().run() {
-                Ok(permit) => drop(permit),
-                Err(error) => assert_eq!(error, WaitError::Cancelled),
-            },
+            |(_, _, first)| drop(unless(WaitError::Cancelled, first.take().run())),
         ]);
         drop(second.left().resume().unwrap());
         settled(&semaphore, 1, 0);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, time_passes, with};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::task::Task;
 use crate::queue::{PutAny, TakeAny};
 use crate::request::Unlimited;
@@ -300,13 +300,8 @@ fn passed_over_before_it_was_told() {
     explore_within(3, || {
         let (pair, task) = taking();
         let behind = Task::queued(Arc::clone(&pair[0]).take_owned());
-        let (pair, basket) = with((pair, Basket::default())).race([
-            |(pair, _)| pair[0].try_put(1).unwrap(),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        let (pair, basket) = with((pair, Basket::default()))
+            .race([|(pair, _)| pair[0].try_put(1).unwrap(), |_| two_ticks()]);
         pair[1].try_put(2).unwrap();
         basket.add(item(task.left().resume()));
         let mut behind = behind.left();

@@ -2,33 +2,21 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::explore;
 use super::race::with;
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{AcquireError, Semaphore};
 
-/// A thread queues while the semaphore is closed: it is refused, before or after it queues.
-#[test]
-fn close_against_a_thread() {
-    explore(|| {
-        let semaphore = with(Semaphore::new(0)).race([
-            |semaphore| {
-                assert_eq!(semaphore.acquire(1).wait().unwrap_err(), AcquireError::Closed);
-            },
-            Semaphore::close,
-        ]);
-        settled(&semaphore, 0, 0);
-    });
-}
+on_both_sides!(close_against);
 
-/// The same with a task.
-#[test]
-fn close_against_a_task() {
+/// A thread or a task queues while the semaphore is closed: it is refused, before or after it queues.
+fn close_against<S: Side>() {
     explore(|| {
         let semaphore = with(Semaphore::new(0)).race([
             |semaphore| {
-                let refused = Task::new(semaphore.acquire(1)).run().unwrap_err();
+                let refused = S::finish(semaphore.acquire(1)).unwrap_err();
                 assert_eq!(refused, AcquireError::Closed);
             },
             Semaphore::close,
@@ -46,10 +34,7 @@ fn close_against_release() {
         let task = Task::queued(semaphore.acquire_owned(1));
         with(Arc::clone(&semaphore))
             .race([|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.close()]);
-        match task.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, AcquireError::Closed),
-        }
+        drop(unless(AcquireError::Closed, task.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }

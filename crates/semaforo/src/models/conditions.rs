@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, time_passes, with};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::task::Task;
 use super::witness::Witness;
 use crate::request::{Limited, Unlimited};
@@ -300,8 +300,7 @@ fn a_signalled_task_that_does_not_come() {
                 witness.change();
             },
             |(_, _, newcomer, witness)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 let _guard = newcomer.take().resume();
                 witness.change();
             },
@@ -377,10 +376,7 @@ fn an_urgent_signal_taken_back_against_claim() {
                     Poll::Pending => signalled.put(task),
                 }
             },
-            |_| {
-                time_passes();
-                time_passes();
-            },
+            |_| two_ticks(),
         ]);
         let guard = signaller.left().resume();
         if let Some(missed) = signalled.if_left() {
@@ -400,13 +396,7 @@ fn an_urgent_signal_taken_back_against_drop() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        with(signalled).race([
-            |signalled| drop(signalled.take()),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        with(signalled).race([|signalled| drop(signalled.take()), |_| two_ticks()]);
         drop(signaller.left().resume());
         place.assert_settled();
     });
@@ -420,13 +410,7 @@ fn an_urgent_signal_passed_on() {
         let place = Place::default();
         let (signalled, next) = (place.waiting(), place.waiting());
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
-        with(signalled).race([
-            |signalled| drop(signalled.take()),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        with(signalled).race([|signalled| drop(signalled.take()), |_| two_ticks()]);
         let mut next = next.left();
         if place.condition.is_awaited() {
             drop(next);
@@ -449,8 +433,7 @@ fn a_signal_to_one_who_missed_its_turn() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        time_passes();
-        time_passes();
+        two_ticks();
         let guard = For::one_side(signaller.left().resume());
         let (place, ..) = with((place, guard, signalled)).race([
             |(place, guard, _)| place.signal(guard.take()),
@@ -469,8 +452,7 @@ fn an_urgent_signal_taken_back_against_cancel() {
         let signalled = place.waiting_until(&source);
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
         with(source).race([CancelSource::cancel, |_| {
-            assert!(time_passes());
-            assert!(time_passes());
+            assert!(time_passes() && time_passes());
         }]);
         drop(signaller.left().resume());
         let interrupted = signalled.left().run().unwrap_err();

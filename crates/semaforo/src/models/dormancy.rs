@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, time_passes, with};
+use super::race::{HOUR, time_passes, two_ticks, with};
 use super::task::{Asking, Task};
 use crate::{CancelSource, Semaphore, WaitError};
 
@@ -29,8 +29,7 @@ fn revoke_against_claim() {
         let (semaphore, ..) = with(unclaimed()).race([
             |(_, granted, _)| drop(granted.take().run().unwrap()),
             |(_, _, follower)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(follower.take().resume().unwrap());
             },
         ]);
@@ -56,8 +55,7 @@ fn revoke_against_drop() {
         let (semaphore, ..) = with(unclaimed()).race([
             |(_, granted, _)| drop(granted.take()),
             |(_, _, follower)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(follower.take().resume().unwrap());
             },
         ]);
@@ -69,13 +67,8 @@ fn revoke_against_drop() {
 #[test]
 fn revoke_against_drop_of_the_follower() {
     explore(|| {
-        let (semaphore, granted, _) = with(unclaimed()).race([
-            |(_, _, follower)| drop(follower.take()),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        let (semaphore, granted, _) =
+            with(unclaimed()).race([|(_, _, follower)| drop(follower.take()), |_| two_ticks()]);
         drop(granted.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -92,8 +85,7 @@ fn revoke_against_queueing() {
         with((Arc::clone(&semaphore), granted)).race([
             |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
             |(_, granted)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(granted.take());
             },
         ]);
@@ -107,8 +99,7 @@ fn revoke_against_queueing() {
 fn waking_from_dormancy_against_release() {
     explore_within(5, || {
         let (semaphore, granted, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = follower.left().resume().unwrap();
         assert_eq!(semaphore.waiters(), 1);
         let permit = super::race::For::one_side(permit);
@@ -125,8 +116,7 @@ fn waking_from_dormancy_against_release() {
 fn drop_while_dormant_against_release() {
     explore(|| {
         let (semaphore, granted, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = super::race::For::one_side(follower.left().resume().unwrap());
         with((granted, permit))
             .race([|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take())]);
@@ -146,15 +136,11 @@ fn revoke_against_cancel() {
         with((source, follower)).race([
             |(source, _)| source.cancel(),
             |(_, follower)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(follower.take().resume().unwrap());
             },
         ]);
-        match granted.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        drop(unless(WaitError::Cancelled, granted.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -167,8 +153,7 @@ fn waking_from_dormancy_against_time_out() {
         let granted = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
         let follower = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = follower.left().resume().unwrap();
         with((Arc::clone(&semaphore), granted)).race([
             |_| _ = time_passes(),

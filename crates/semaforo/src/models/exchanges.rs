@@ -7,33 +7,23 @@ use std::time::Duration;
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{CancelSource, Exchanger, Rejected, WaitError};
+
+on_both_sides!(two_swap);
 
 /// What somebody has in the end: the other's item, or its own.
 fn item<E>(outcome: Result<u32, Rejected<u32, E>>) -> u32 {
     outcome.unwrap_or_else(Rejected::into_item)
 }
 
-/// Two threads swap.
-#[test]
-fn two_threads() {
+/// Two swap.
+fn two_swap<S: Side>() {
     explore(|| {
         let table = with(Exchanger::new()).race([
-            |table| assert_eq!(table.exchange(1).wait(), 2),
-            |table| assert_eq!(table.exchange(2).wait(), 1),
-        ]);
-        assert_eq!(table.waiters(), 0);
-    });
-}
-
-/// Two tasks swap.
-#[test]
-fn two_tasks() {
-    explore(|| {
-        let table = with(Exchanger::new()).race([
-            |table| assert_eq!(Task::new(table.exchange(1)).run(), 2),
-            |table| assert_eq!(Task::new(table.exchange(2)).run(), 1),
+            |table| assert_eq!(S::finish(table.exchange(1)), 2),
+            |table| assert_eq!(S::finish(table.exchange(2)), 1),
         ]);
         assert_eq!(table.waiters(), 0);
     });

@@ -6,29 +6,26 @@ use std::sync::Arc;
 use super::accounts::{Basket, once_contended, settled};
 use super::checker::{explore, explore_within};
 use super::race::with;
+use super::side::{ATask, AThread, Side, on_both_sides};
 use super::task::{Asking, Task};
-use super::witness::Witness;
+use super::witness::{Witness, all_come_in, enter};
 use crate::{AutoEvent, Latch, Mutex, Semaphore};
 
-/// The first thread that ever has to wait moves the word into a core, while another releases. The
-/// release reaches the word wherever it is, and wakes the thread if it sleeps.
-#[test]
-fn release_against_the_first_thread() {
-    explore(|| {
-        let semaphore = with(Semaphore::new(0)).race([
-            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-            |semaphore| semaphore.release(1).unwrap(),
-        ]);
-        settled(&semaphore, 1, 0);
-    });
-}
+on_both_sides!(
+    release_against_the_first,
+    release_on_the_fast_path_against_queueing,
+    asking_while_granted,
+    trying_against_waiting,
+    parking_against_a_signal,
+    a_pulse_against_a_signal,
+);
 
-/// The same with a task.
-#[test]
-fn release_against_the_first_task() {
+/// The first that ever has to wait moves the word into a core, while another releases. The release
+/// reaches the word wherever it is, and wakes the one who waits.
+fn release_against_the_first<S: Side>() {
     explore(|| {
         let semaphore = with(Semaphore::new(0)).race([
-            |semaphore| drop(Task::new(semaphore.acquire(1)).run().unwrap()),
+            |semaphore| drop(S::finish(semaphore.acquire(1)).unwrap()),
             |semaphore| semaphore.release(1).unwrap(),
         ]);
         settled(&semaphore, 1, 0);
@@ -37,11 +34,10 @@ fn release_against_the_first_task() {
 
 /// The word moved long ago, and nobody waits: the releaser is on its fast path while the waiter
 /// sets the has-waiters bit. One of them sees the other.
-#[test]
-fn release_on_the_fast_path_against_queueing() {
+fn release_on_the_fast_path_against_queueing<S: Side>() {
     explore(|| {
         let semaphore = with(once_contended(Semaphore::new(0))).race([
-            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| drop(S::finish(semaphore.acquire(1)).unwrap()),
             |semaphore| semaphore.release(1).unwrap(),
         ]);
         settled(&semaphore, 1, 0);
@@ -78,14 +74,13 @@ fn asking_while_the_word_moves() {
     });
 }
 
-/// A thread that was granted a permit asks who holds it: it does, although whoever granted it may
-/// not be done.
-#[test]
-fn asking_while_granted() {
+/// One who was granted a permit asks who holds it: it does, although whoever granted it may not be
+/// done.
+fn asking_while_granted<S: Side>() {
     explore(|| {
         let semaphore = with(Semaphore::new(0)).race([
             |semaphore| {
-                let permit = semaphore.acquire(1).wait().unwrap();
+                let permit = S::finish(semaphore.acquire(1)).unwrap();
                 assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
                 forget(permit);
             },
@@ -256,80 +251,47 @@ fn trying_does_not_overtake_while_another_looks() {
 /// what the first did, and both come in.
 #[test]
 fn mutual_exclusion_of_two() {
-    explore(|| {
-        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = Task::new(mutex.lock()).run();
-                witness.change();
-            },
-        ]);
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
-    });
+    explore(|| all_come_in(Mutex::new(()), [enter::<AThread>, enter::<ATask>]));
 }
 
 /// The same with three.
 #[test]
 fn mutual_exclusion_of_three() {
     explore_within(3, || {
-        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = Task::new(mutex.lock()).run();
-                witness.change();
-            },
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-        ]);
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+        all_come_in(Mutex::new(()), [enter::<AThread>, enter::<ATask>, enter::<AThread>]);
     });
 }
 
 /// One who only tries, beside one who waits and one who holds: trying takes the lock or not, and
 /// is never inside with another.
-#[test]
-fn trying_against_waiting() {
+fn trying_against_waiting<S: Side>() {
     explore(|| {
-        let (mutex, witness) = with((Mutex::new(()), Witness::new())).race([
-            |(mutex, witness)| {
-                let _guard = mutex.lock().wait();
-                witness.change();
-            },
-            |(mutex, witness)| {
+        let (mutex, witness) =
+            with((Mutex::new(()), Witness::new())).race([enter::<S>, |(mutex, witness)| {
                 if let Some(_guard) = mutex.try_lock() {
                     witness.change();
                 }
-            },
-        ]);
+            }]);
         assert_eq!((mutex.waiters(), mutex.is_locked()), (0, false));
         assert!(matches!(witness.look(), 1 | 2));
     });
 }
 
-/// A thread parks while it is signalled: the signal is stored or wakes it.
-#[test]
-fn parking_against_a_signal() {
+/// One parks while it is signalled: the signal is stored or wakes it.
+fn parking_against_a_signal<S: Side>() {
     explore(|| {
-        let event = with(AutoEvent::new()).race([|event| event.happened().wait(), AutoEvent::set]);
+        let event =
+            with(AutoEvent::new()).race([|event| S::finish(event.happened()), AutoEvent::set]);
         assert_eq!((event.waiters(), event.is_set()), (0, false));
     });
 }
 
-/// A pulse, then a signal, and a thread that waits. If the pulse lets it through, the signal is stored,
+/// A pulse, then a signal, and one who waits. If the pulse lets it through, the signal is stored,
 /// and lets it through a second time, but not a third; otherwise the signal is used up by the first.
-#[test]
-fn a_pulse_against_a_signal() {
+fn a_pulse_against_a_signal<S: Side>() {
     explore(|| {
         let (event, pulsed) = with((AutoEvent::new(), Basket::default())).race([
-            |(event, _)| event.happened().wait(),
+            |(event, _)| S::finish(event.happened()),
             |(event, pulsed)| {
                 pulsed.add((0..event.pulse()).map(|_| 1));
                 event.set();

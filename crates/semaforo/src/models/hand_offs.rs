@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, left_in, unless};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, time_passes, with};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::task::Task;
 use crate::queue::blocking::Take;
 use crate::request::Unlimited;
@@ -55,9 +55,11 @@ fn against_cancel_of_a_thread() {
     explore_within(3, || {
         let (queue, _, basket) =
             with((BlockingQueue::bounded(1), CancelSource::new(), Basket::default())).race([
-                |(queue, source, basket)| match queue.take().cancel_on(&source.token()).wait() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+                |(queue, source, basket)| {
+                    basket.add(unless(
+                        WaitError::Cancelled,
+                        queue.take().cancel_on(&source.token()).wait(),
+                    ))
                 },
                 |(_, source, _)| source.cancel(),
                 |(queue, ..)| queue.try_put(1).unwrap(),
@@ -92,10 +94,7 @@ fn against_cancel_of_a_task_that_polls() {
         let (.., basket) = with((Arc::clone(&queue), source, task, Basket::default())).race([
             |(_, source, ..)| source.cancel(),
             |(queue, ..)| queue.try_put(1).unwrap(),
-            |(_, _, task, basket)| match task.take().run() {
-                Ok(item) => basket.add([item]),
-                Err(error) => assert_eq!(error, WaitError::Cancelled),
-            },
+            |(_, _, task, basket)| basket.add(unless(WaitError::Cancelled, task.take().run())),
         ]);
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -106,9 +105,8 @@ fn against_cancel_of_a_task_that_polls() {
 fn against_time_out_of_a_thread() {
     explore_within(4, || {
         let (queue, basket) = with((BlockingQueue::bounded(1), Basket::default())).race([
-            |(queue, basket)| match queue.take().timeout(HOUR).wait() {
-                Ok(item) => basket.add([item]),
-                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            |(queue, basket)| {
+                basket.add(unless(WaitError::TimedOut, queue.take().timeout(HOUR).wait()))
             },
             |(queue, _)| queue.try_put(1).unwrap(),
         ]);
@@ -238,8 +236,7 @@ fn taken_back_against_claim() {
         let (queue, .., basket) = with((queue, handed, follower, Basket::default())).race([
             |(_, handed, _, basket)| basket.add(handed.take().run()),
             |(queue, _, follower, basket)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 queue.try_put(2).unwrap();
                 basket.add(follower.take().resume());
             },
@@ -258,8 +255,7 @@ fn taken_back_for_a_thread() {
         with((Arc::clone(&queue), handed)).race([
             |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
             |(_, handed)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(handed.take());
             },
         ]);
@@ -274,8 +270,7 @@ fn taken_back_against_drop() {
         let (queue, ..) = with(unclaimed()).race([
             |(_, handed, _)| drop(handed.take()),
             |(_, _, follower)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 assert_eq!(follower.take().resume(), Ok(1));
             },
         ]);
@@ -287,13 +282,8 @@ fn taken_back_against_drop() {
 #[test]
 fn taken_back_against_drop_of_the_follower() {
     explore(|| {
-        let (queue, handed, _) = with(unclaimed()).race([
-            |(_, _, follower)| drop(follower.take()),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        let (queue, handed, _) =
+            with(unclaimed()).race([|(_, _, follower)| drop(follower.take()), |_| two_ticks()]);
         assert_eq!(handed.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });
@@ -305,13 +295,7 @@ fn taken_back_against_the_next_item() {
     explore_within(4, || {
         let (queue, handed, follower) = unclaimed();
         let last = taking(&queue);
-        with(Arc::clone(&queue)).race([
-            |_| {
-                time_passes();
-                time_passes();
-            },
-            |queue| queue.try_put(2).unwrap(),
-        ]);
+        with(Arc::clone(&queue)).race([|_| two_ticks(), |queue| queue.try_put(2).unwrap()]);
         let basket = Basket::default();
         basket.add(follower.left().resume());
         basket.add(last.left().resume());
@@ -337,10 +321,7 @@ fn two_taken_back_against_claim() {
                     *claimed.lock().unwrap() = true;
                 }
             },
-            |_| {
-                time_passes();
-                time_passes();
-            },
+            |_| two_ticks(),
         ]);
         if claimed.into_inner().unwrap() {
             assert_eq!(third.left().resume(), Ok(2));
@@ -362,10 +343,7 @@ fn taken_back_against_cancel() {
         let handed = Task::queued(queue.take_owned().cancel_on(&source.token()));
         let follower = taking(&queue);
         queue.try_put(1).unwrap();
-        with(source).race([CancelSource::cancel, |_| {
-            time_passes();
-            time_passes();
-        }]);
+        with(source).race([CancelSource::cancel, |_| two_ticks()]);
         assert_eq!(follower.left().resume(), Ok(1));
         assert_eq!(handed.left().run(), Err(WaitError::Cancelled));
         assert_eq!(left_in(&*queue), []);
@@ -378,8 +356,7 @@ fn taken_back_against_cancel() {
 fn waking_from_dormancy_against_a_put() {
     explore_within(4, || {
         let (queue, handed, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         assert_eq!(follower.left().resume(), Ok(1));
         with((Arc::clone(&queue), handed)).race([
             |(queue, _)| queue.try_put(2).unwrap(),
@@ -471,13 +448,7 @@ fn returning_a_batch_against_taking_back() {
     explore_within(4, || {
         let (queue, batch, tasks) = three();
         queue.try_put(4).unwrap();
-        with(batch).race([
-            |batch| drop(batch.take()),
-            |_| {
-                time_passes();
-                time_passes();
-            },
-        ]);
+        with(batch).race([|batch| drop(batch.take()), |_| two_ticks()]);
         let basket = Basket::default();
         tasks.into_iter().for_each(|task| basket.add(task.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1, 2, 3, 4]);

@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, left_in, unless};
 use super::checker::{explore, explore_within};
 use super::race::{HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{
     CancelSource, Closed, Rejected, SynchronousQueue, TryPutError, TryTakeError, WaitError,
 };
+
+on_both_sides!(two_meet, meeting_against_cancel, trying_to_take_against_one_who_puts);
 
 fn no_room() -> Arc<SynchronousQueue<u32>> {
     Arc::default()
@@ -20,25 +23,12 @@ fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
     outcome.err().map(Rejected::into_item)
 }
 
-/// Two threads meet, whoever comes first.
-#[test]
-fn two_threads() {
+/// Two meet, whoever comes first.
+fn two_meet<S: Side>() {
     explore(|| {
         let queue = with(SynchronousQueue::new()).race([
-            |queue| queue.put(1).wait().unwrap(),
-            |queue| assert_eq!(queue.take().wait(), Ok(1)),
-        ]);
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// Two tasks meet.
-#[test]
-fn two_tasks() {
-    explore(|| {
-        let queue = with(SynchronousQueue::new()).race([
-            |queue| Task::new(queue.put(1)).run().unwrap(),
-            |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
+            |queue| S::finish(queue.put(1)).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
         ]);
         assert_eq!(left_in(&queue), []);
     });
@@ -62,39 +52,18 @@ fn two_putters() {
 
 /// One who puts and one who takes are cancelled at the same moment: they have met, or both are
 /// cancelled and the item is back.
-#[test]
-fn meeting_against_cancel() {
+fn meeting_against_cancel<S: Side>() {
     explore_within(2, || {
-        let (queue, _, basket) =
-            with((SynchronousQueue::new(), CancelSource::new(), Basket::default())).race([
-                |(queue, source, basket)| {
-                    basket.add(back(queue.put(1).cancel_on(&source.token()).wait()));
-                },
-                |(queue, source, basket)| {
-                    basket.add(queue.take().cancel_on(&source.token()).wait());
-                },
-                |(_, source, _)| source.cancel(),
-            ]);
-        assert_eq!(basket.with_left_in(&queue), [1]);
-    });
-}
-
-/// The same with tasks.
-#[test]
-fn meeting_of_tasks_against_cancel() {
-    explore_within(2, || {
-        let (queue, _, basket) =
-            with((SynchronousQueue::new(), CancelSource::new(), Basket::default())).race([
-                |(queue, source, basket)| {
-                    let put = queue.put(1).cancel_on(&source.token());
-                    basket.add(back(Task::new(put).run()));
-                },
-                |(queue, source, basket)| {
-                    let take = queue.take().cancel_on(&source.token());
-                    basket.add(Task::new(take).run());
-                },
-                |(_, source, _)| source.cancel(),
-            ]);
+        let objects = (SynchronousQueue::new(), CancelSource::new(), Basket::default());
+        let (queue, _, basket) = with(objects).race([
+            |(queue, source, basket)| {
+                basket.add(back(S::finish(queue.put(1).cancel_on(&source.token()))));
+            },
+            |(queue, source, basket)| {
+                basket.add(S::finish(queue.take().cancel_on(&source.token())));
+            },
+            |(_, source, _)| source.cancel(),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -126,10 +95,7 @@ fn taking_against_cancel() {
             |(queue, _, basket)| basket.add(back(queue.try_put(1))),
             |(_, source, _)| source.cancel(),
         ]);
-        match taking.left().resume() {
-            Ok(item) => basket.add([item]),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        basket.add(unless(WaitError::Cancelled, taking.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
 }
@@ -139,9 +105,8 @@ fn taking_against_cancel() {
 fn taking_against_time_out_of_a_thread() {
     explore_within(4, || {
         let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
-            |(queue, basket)| match queue.take().timeout(HOUR).wait() {
-                Ok(item) => basket.add([item]),
-                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            |(queue, basket)| {
+                basket.add(unless(WaitError::TimedOut, queue.take().timeout(HOUR).wait()))
             },
             |(queue, basket)| basket.add(back(queue.try_put(1))),
         ]);
@@ -150,15 +115,14 @@ fn taking_against_time_out_of_a_thread() {
 }
 
 /// A thread comes to put, while somebody only tries to take.
-#[test]
-fn trying_to_take_against_a_thread() {
+fn trying_to_take_against_one_who_puts<S: Side>() {
     explore_within(4, || {
         let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
-            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, _)| S::finish(queue.put(1)).unwrap(),
             |(queue, basket)| {
                 let item = queue.try_take().or_else(|why| {
                     assert_eq!(why, TryTakeError::Empty);
-                    queue.take().wait()
+                    S::finish(queue.take())
                 });
                 basket.add(item);
             },
@@ -195,8 +159,7 @@ fn taken_back_against_a_put() {
         queue.put(1).wait().unwrap();
         with(Arc::clone(&queue)).race([
             |_| {
-                assert!(time_passes());
-                assert!(time_passes());
+                assert!(time_passes() && time_passes());
             },
             |queue| queue.put(2).wait().unwrap(),
         ]);

@@ -42,6 +42,7 @@ mod queues;
 mod race;
 mod ring;
 mod scopes;
+mod side;
 mod suspending;
 mod task;
 mod time_limits;

@@ -6,8 +6,17 @@ use std::sync::Arc;
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
 use super::race::with;
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::BlockingQueue;
+
+on_both_sides!(
+    a_producer_and_a_consumer,
+    a_producer_and_a_consumer_on_a_ring_of_one,
+    a_put_against_one_who_joins_the_line,
+    a_take_against_one_who_joins_the_line,
+    a_take_against_one_who_joins_a_longer_line
+);
 
 /// A queue in which these items are, and have been put without the lock.
 fn holding(capacity: usize, items: &[u32]) -> BlockingQueue<u32> {
@@ -16,25 +25,23 @@ fn holding(capacity: usize, items: &[u32]) -> BlockingQueue<u32> {
     queue
 }
 
-/// One puts and one takes, twice around a ring of one: each may have to wait for the other.
-#[test]
-fn a_producer_and_a_consumer() {
+/// One puts and one takes, three items through a ring of two: each may have to wait for the other.
+fn a_producer_and_a_consumer<S: Side>() {
     explore_within(3, || {
-        let queue = with(holding(1, &[])).race([
-            |queue| (1..=2).for_each(|item| queue.put(item).wait().unwrap()),
-            |queue| (1..=2).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
+        let queue = with(holding(2, &[])).race([
+            |queue| (1..=3).for_each(|item| S::finish(queue.put(item)).unwrap()),
+            |queue| (1..=3).for_each(|item| assert_eq!(S::finish(queue.take()), Ok(item))),
         ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// The same with tasks, on a ring of two, three items long.
-#[test]
-fn a_producer_and_a_consumer_that_are_tasks() {
+/// The same twice around a ring of one.
+fn a_producer_and_a_consumer_on_a_ring_of_one<S: Side>() {
     explore_within(3, || {
-        let queue = with(holding(2, &[])).race([
-            |queue| (1..=3).for_each(|item| Task::new(queue.put(item)).run().unwrap()),
-            |queue| (1..=3).for_each(|item| assert_eq!(Task::new(queue.take()).run(), Ok(item))),
+        let queue = with(holding(1, &[])).race([
+            |queue| (1..=2).for_each(|item| S::finish(queue.put(item)).unwrap()),
+            |queue| (1..=2).for_each(|item| assert_eq!(S::finish(queue.take()), Ok(item))),
         ]);
         assert_eq!(left_in(&queue), []);
     });
@@ -228,50 +235,35 @@ fn asking_while_it_turns() {
     });
 }
 
-/// A thread finds the ring empty and takes its place in line, while an item is put without the lock:
-/// the item reaches it, in the ring or by hand.
-#[test]
-fn a_put_against_a_thread_that_joins_the_line() {
-    explore_within(5, || {
+/// One finds the ring empty and takes its place in line, while an item is put without the lock: the
+/// item reaches it, in the ring or by hand.
+fn a_put_against_one_who_joins_the_line<S: Side>() {
+    S::explore(5, || {
         let queue = with(holding(1, &[])).race([
-            |queue| assert_eq!(queue.take().wait(), Ok(1)),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
             |queue| queue.try_put(1).unwrap(),
         ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// The same with a task.
-#[test]
-fn a_put_against_a_task_that_joins_the_line() {
-    explore(|| {
-        let queue = with(holding(1, &[])).race([
-            |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-            |queue| queue.try_put(1).unwrap(),
-        ]);
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// A thread finds the ring full and takes its place in line, while an item is taken without the lock:
+/// One finds the ring full and takes its place in line, while an item is taken without the lock:
 /// there is room for its own.
-#[test]
-fn a_take_against_a_thread_that_joins_the_line() {
-    explore_within(5, || {
+fn a_take_against_one_who_joins_the_line<S: Side>() {
+    S::explore(5, || {
         let queue = with(holding(1, &[1])).race([
-            |queue| queue.put(2).wait().unwrap(),
+            |queue| S::finish(queue.put(2)).unwrap(),
             |queue| assert_eq!(queue.try_take(), Ok(1)),
         ]);
         assert_eq!(left_in(&queue), [2]);
     });
 }
 
-/// The same with a task, on a ring of two.
-#[test]
-fn a_take_against_a_task_that_joins_the_line() {
-    explore(|| {
+/// The same on a ring of two.
+fn a_take_against_one_who_joins_a_longer_line<S: Side>() {
+    S::explore(5, || {
         let queue = with(holding(2, &[1, 2])).race([
-            |queue| Task::new(queue.put(3)).run().unwrap(),
+            |queue| S::finish(queue.put(3)).unwrap(),
             |queue| assert_eq!(queue.try_take(), Ok(1)),
         ]);
         assert_eq!(left_in(&queue), [2, 3]);

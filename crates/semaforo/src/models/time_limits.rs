@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::{explore, explore_within};
 use super::race::{HOUR, time_passes, with};
 use super::task::Task;
@@ -14,9 +14,8 @@ use crate::{CancelSource, Semaphore, WaitError};
 fn time_out_of_a_thread_against_grant() {
     explore_within(5, || {
         let semaphore = with(Semaphore::new(0)).race([
-            |semaphore| match semaphore.acquire(1).timeout(HOUR).wait() {
-                Ok(permit) => drop(permit),
-                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            |semaphore| {
+                drop(unless(WaitError::TimedOut, semaphore.acquire(1).timeout(HOUR).wait()))
             },
             |semaphore| semaphore.release(1).unwrap(),
         ]);
@@ -32,10 +31,7 @@ fn time_out_of_a_task_against_grant() {
         let task = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
         with(Arc::clone(&semaphore))
             .race([|_| assert!(time_passes()), |semaphore| semaphore.release(1).unwrap()]);
-        match task.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::TimedOut),
-        }
+        drop(unless(WaitError::TimedOut, task.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -49,10 +45,7 @@ fn time_out_of_a_task_that_polls_against_grant() {
         with((Arc::clone(&semaphore), task)).race([
             |_| _ = time_passes(),
             |(semaphore, _)| semaphore.release(1).unwrap(),
-            |(_, task)| match task.take().run() {
-                Ok(permit) => drop(permit),
-                Err(error) => assert_eq!(error, WaitError::TimedOut),
-            },
+            |(_, task)| drop(unless(WaitError::TimedOut, task.take().run())),
         ]);
         settled(&semaphore, 1, 0);
     });

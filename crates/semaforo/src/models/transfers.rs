@@ -6,13 +6,23 @@ use std::task::Poll;
 
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, time_passes, with};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::{Receive, Transfer};
 use crate::request::{Limited, Unlimited};
 use crate::{
     CancelSource, Closed, Rejected, Request, TransferQueue, TryPutError, TryTakeError, WaitError,
 };
+
+on_both_sides!(
+    from_one_to_the_other,
+    a_message_against_one_who_takes,
+    trying_to_transfer_against_one_who_takes,
+    withdrawal_from_the_first_look_on,
+    closing_against_one_who_sends,
+    closing_against_one_who_takes
+);
 
 type Messages = Arc<TransferQueue<u32>>;
 
@@ -48,25 +58,12 @@ fn unclaimed() -> (Messages, CancelSource, Sending<Limited>, Taking) {
     (queue, source, sender, taker)
 }
 
-/// A thread transfers to a thread.
-#[test]
-fn from_thread_to_thread() {
+/// Two transfer, one to the other: it is done when that has the message.
+fn from_one_to_the_other<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::new()).race([
-            |queue| queue.transfer(1).wait().unwrap(),
-            |queue| assert_eq!(queue.take().wait(), Ok(1)),
-        ]);
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// A task transfers to a task: it is done when that has the message.
-#[test]
-fn from_task_to_task() {
-    explore_within(4, || {
-        let queue = with(TransferQueue::new()).race([
-            |queue| Task::new(queue.transfer(1)).run().unwrap(),
-            |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
+            |queue| S::finish(queue.transfer(1)).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
         ]);
         assert_eq!(left_in(&queue), []);
     });
@@ -74,11 +71,12 @@ fn from_task_to_task() {
 
 /// A message is left for a thread that may be about to wait for it, without either taking the lock in
 /// vain.
-#[test]
-fn a_message_against_a_thread() {
+fn a_message_against_one_who_takes<S: Side>() {
     explore(|| {
-        let queue = with(TransferQueue::new())
-            .race([|queue| queue.put(1).unwrap(), |queue| assert_eq!(queue.take().wait(), Ok(1))]);
+        let queue = with(TransferQueue::new()).race([
+            |queue| queue.put(1).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -105,11 +103,10 @@ fn messages_against_trying_to_take() {
 }
 
 /// A thread comes to wait for a message, while somebody looks for a thread to hand one to.
-#[test]
-fn trying_to_transfer_against_a_thread() {
+fn trying_to_transfer_against_one_who_takes<S: Side>() {
     explore_within(4, || {
         let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
-            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, basket)| basket.add(S::finish(queue.take())),
             |(queue, basket)| {
                 if let Err(Rejected { item, why }) = queue.try_transfer(1) {
                     assert_eq!(why, TryPutError::Full);
@@ -154,13 +151,13 @@ fn withdrawal_against_take() {
 }
 
 /// The same with a thread that may be about to wait.
-#[test]
-fn withdrawal_of_a_thread_against_take() {
+fn withdrawal_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (queue, _, basket) =
             with((TransferQueue::new(), CancelSource::new(), Basket::default())).race([
                 |(queue, source, basket)| {
-                    basket.add(back(queue.transfer(1).cancel_on(&source.token()).wait()));
+                    let transfer = queue.transfer(1).cancel_on(&source.token());
+                    basket.add(back(S::finish(transfer)));
                 },
                 |(_, source, _)| source.cancel(),
                 |(queue, _, basket)| basket.add(queue.try_take()),
@@ -386,8 +383,7 @@ fn taken_back_against_claim() {
         let (.., basket) = with((Arc::clone(&queue), taker, follower, Basket::default())).race([
             |(_, taker, _, basket)| basket.add(taker.take().run()),
             |(queue, _, follower, basket)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 queue.put(2).unwrap();
                 basket.add(follower.take().resume());
             },
@@ -403,10 +399,7 @@ fn taken_back_against_claim() {
 fn taken_back_against_withdrawal() {
     explore(|| {
         let (queue, source, sender, taker) = unclaimed();
-        with(source).race([CancelSource::cancel, |_| {
-            time_passes();
-            time_passes();
-        }]);
+        with(source).race([CancelSource::cancel, |_| two_ticks()]);
         let outcome = sender.left().resume();
         assert_eq!(outcome, Err(Rejected { item: 1, why: WaitError::Cancelled }));
         queue.put(2).unwrap();
@@ -423,8 +416,7 @@ fn taken_back_for_a_thread() {
         with((Arc::clone(&queue), taker)).race([
             |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
             |(_, taker)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 drop(taker.take());
             },
         ]);
@@ -444,8 +436,7 @@ fn taken_back_against_drop() {
         with((taker, follower)).race([
             |(taker, _)| drop(taker.take()),
             |(_, follower)| {
-                time_passes();
-                time_passes();
+                two_ticks();
                 assert_eq!(follower.take().resume(), Ok(1));
             },
         ]);
@@ -454,13 +445,12 @@ fn taken_back_against_drop() {
 }
 
 /// The queue is closed while a thread waits until its message is taken: it has it back.
-#[test]
-fn closing_against_a_thread_that_sends() {
+fn closing_against_one_who_sends<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::new()).race([
             |queue| assert!(queue.close()),
             |queue| {
-                let back = queue.transfer(1).wait();
+                let back = S::finish(queue.transfer(1));
                 assert_eq!(back, Err(Rejected { item: 1, why: Closed }));
             },
         ]);
@@ -469,12 +459,11 @@ fn closing_against_a_thread_that_sends() {
 }
 
 /// The queue is closed while a thread waits for a message: it is refused.
-#[test]
-fn closing_against_a_thread_that_takes() {
+fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::<u32>::new()).race([
             |queue| assert!(queue.close()),
-            |queue| assert_eq!(queue.take().wait(), Err(Closed)),
+            |queue| assert_eq!(S::finish(queue.take()), Err(Closed)),
         ]);
         assert_eq!(left_in(&queue), []);
     });
