@@ -5,11 +5,14 @@ use std::task::Poll;
 
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::request::Unlimited;
 use crate::sync::barrier::{Arrival, Arrive, Broken};
 use crate::{Barrier, CancelSource, Request, WaitError};
+
+on_both_sides!(two_meet_twice, an_action_for_each_generation);
 
 /// A task prepared for one side that has arrived at a barrier, and waits for the others.
 type Arrived<L = Unlimited> = For<Task<Request<Arrive<Arc<Barrier>>, L>>>;
@@ -38,27 +41,20 @@ fn assert_all<const PARTIES: usize>(arrivals: [Result<Arrival, Broken>; PARTIES]
     assert_eq!(arrivals.iter().filter(|arrival| arrival.is_last()).count(), 1);
 }
 
-/// Two threads meet twice: nobody goes on before the other has come, and each sees what the other did
-/// before.
-#[test]
-fn two_threads_meet_twice() {
+/// Comes twice, and each time sees what the other did before.
+fn meet_twice<S: Side, const OWN: usize>((barrier, came): &(Barrier, [AtomicU32; 2])) {
+    for generation in 1..=2 {
+        came[OWN].store(generation, Ordering::Relaxed);
+        S::finish(barrier.arrive()).unwrap();
+        assert!(came[1 - OWN].load(Ordering::Relaxed) >= generation);
+    }
+}
+
+/// Two meet twice: nobody goes on before the other has come.
+fn two_meet_twice<S: Side>() {
     explore_within(4, || {
-        let (barrier, _) = with((Barrier::new(2), [AtomicU32::new(0), AtomicU32::new(0)])).race([
-            |(barrier, [own, other])| {
-                for generation in 1..=2 {
-                    own.store(generation, Ordering::Relaxed);
-                    barrier.arrive().wait().unwrap();
-                    assert!(other.load(Ordering::Relaxed) >= generation);
-                }
-            },
-            |(barrier, [other, own])| {
-                for generation in 1..=2 {
-                    own.store(generation, Ordering::Relaxed);
-                    barrier.arrive().wait().unwrap();
-                    assert!(other.load(Ordering::Relaxed) >= generation);
-                }
-            },
-        ]);
+        let (barrier, _) = with((Barrier::new(2), [AtomicU32::new(0), AtomicU32::new(0)]))
+            .race([meet_twice::<S, 0>, meet_twice::<S, 1>]);
         assert_whole(&barrier, 2);
     });
 }
@@ -261,24 +257,18 @@ fn with_action() -> (Arc<Barrier>, Arc<AtomicU32>) {
     (Arc::new(barrier), runs)
 }
 
-/// Two threads meet twice, and the action has run before either goes on.
-#[test]
-fn an_action_for_each_generation() {
+/// Comes twice, each time after the action.
+fn act_twice<S: Side>((barrier, runs): &(Arc<Barrier>, Arc<AtomicU32>)) {
+    for generation in 1..=2 {
+        S::finish(barrier.arrive()).unwrap();
+        assert!(runs.load(Ordering::Relaxed) >= generation);
+    }
+}
+
+/// Two meet twice, and the action has run before either goes on.
+fn an_action_for_each_generation<S: Side>() {
     explore_within(2, || {
-        let (barrier, _) = with(with_action()).race([
-            |(barrier, runs)| {
-                for generation in 1..=2 {
-                    barrier.arrive().wait().unwrap();
-                    assert!(runs.load(Ordering::Relaxed) >= generation);
-                }
-            },
-            |(barrier, runs)| {
-                for generation in 1..=2 {
-                    barrier.arrive().wait().unwrap();
-                    assert!(runs.load(Ordering::Relaxed) >= generation);
-                }
-            },
-        ]);
+        let (barrier, _) = with(with_action()).race([act_twice::<S>, act_twice::<S>]);
         assert_whole(&barrier, 2);
     });
 }

@@ -5,10 +5,17 @@ use std::sync::Arc;
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::{PutAny, TakeAny};
 use crate::request::Unlimited;
 use crate::{BlockingQueue, CancelSource, Closed, Rejected, Request, TransferQueue, WaitError};
+
+on_both_sides!(
+    two_puts_against_the_first_look,
+    two_takes_against_the_first_look,
+    cancel_from_the_first_look_on
+);
 
 type Blocking = Arc<BlockingQueue<u32>>;
 type Pair = [Blocking; 2];
@@ -64,28 +71,11 @@ fn two_puts_against_a_take() {
     });
 }
 
-/// The same while the task polls.
-#[test]
-fn two_puts_against_poll() {
-    explore_within(3, || {
-        let (pair, _, basket) = with((empty(), (), Basket::default())).race([
-            |(pair, (), basket)| {
-                basket.add(item(Task::new(BlockingQueue::take_any(pair.clone())).run()));
-            },
-            |(pair, ..)| pair[0].try_put(1).unwrap(),
-            |(pair, ..)| pair[1].try_put(2).unwrap(),
-        ]);
-        basket.add(left(&pair));
-        assert_eq!(basket.sorted(), [1, 2]);
-    });
-}
-
-/// The same with a thread.
-#[test]
-fn two_puts_against_a_take_by_a_thread() {
+/// The same from the first look at the queues on.
+fn two_puts_against_the_first_look<S: Side>() {
     explore_within(3, || {
         let (pair, basket) = with((empty(), Basket::default())).race([
-            |(pair, basket)| basket.add(item(BlockingQueue::take_any(pair).wait())),
+            |(pair, basket)| basket.add(item(S::finish(BlockingQueue::take_any(pair)))),
             |(pair, _)| pair[0].try_put(1).unwrap(),
             |(pair, _)| pair[1].try_put(2).unwrap(),
         ]);
@@ -108,12 +98,11 @@ fn two_takes_against_a_put() {
     });
 }
 
-/// The same with a thread.
-#[test]
-fn two_takes_against_a_put_by_a_thread() {
+/// The same from the first look at the queues on, and those who take may have to wait too.
+fn two_takes_against_the_first_look<S: Side>() {
     explore_within(3, || {
         let (pair, basket) = with((full(), Basket::default())).race([
-            |(pair, _)| assert!(BlockingQueue::put_any(pair, 7).wait().is_ok()),
+            |(pair, _)| assert!(S::finish(BlockingQueue::put_any(pair, 7)).is_ok()),
             |(pair, basket)| basket.add([pair[0].take().wait().unwrap()]),
             |(pair, basket)| basket.add([pair[1].take().wait().unwrap()]),
         ]);
@@ -161,13 +150,12 @@ fn cancel_against_a_put() {
 }
 
 /// The same with a thread that puts, from its first look at the queues on.
-#[test]
-fn cancel_against_a_put_by_a_thread() {
+fn cancel_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (pair, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([
             |(pair, source, basket)| {
                 let put = BlockingQueue::put_any(pair, 7).cancel_on(&source.token());
-                basket.add(back(put.wait()));
+                basket.add(back(S::finish(put)));
             },
             |(_, source, _)| source.cancel(),
             |(pair, _, basket)| basket.add(pair[1].try_take()),

@@ -7,6 +7,7 @@ use std::task::Poll;
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use super::witness::Witness;
 use crate::request::{Limited, Unlimited};
@@ -15,6 +16,8 @@ use crate::{
     CancelSource, Condition, Mutex, OwnedMutexGuard, OwnerKey, ReentrantCondition, ReentrantLock,
     Request, RwLock, WaitError, WriteCondition,
 };
+
+on_both_sides!(a_signal, an_urgent_signal);
 
 /// A lock, and one of its conditions.
 #[derive(Default)]
@@ -57,37 +60,14 @@ impl Place {
     }
 }
 
-/// A thread waits until something is so, and another makes it so. The signal is not lost, and they are
+/// One waits until something is so, and a thread makes it so. The signal is not lost, and they are
 /// not inside together.
-#[test]
-fn a_signal_against_a_thread() {
+fn a_signal<S: Side>() {
     explore_within(4, || {
         let (place, _) = with((Place::default(), Witness::new())).race([
             |(Place { lock, condition }, witness)| {
-                let guard = lock.lock().wait();
-                let guard = condition.wait_while(guard, |value| *value == 0).wait();
-                witness.change();
-                drop(guard);
-            },
-            |(Place { lock, condition }, witness)| {
-                let mut guard = lock.lock().wait();
-                witness.change();
-                *guard = 1;
-                condition.signal(&guard);
-            },
-        ]);
-        place.assert_settled();
-    });
-}
-
-/// The same with a task.
-#[test]
-fn a_signal_against_a_task() {
-    explore_within(4, || {
-        let (place, _) = with((Place::default(), Witness::new())).race([
-            |(Place { lock, condition }, witness)| {
-                let guard = Task::new(lock.lock()).run();
-                let guard = Task::new(condition.wait_while(guard, |value| *value == 0)).run();
+                let guard = S::finish(lock.lock());
+                let guard = S::finish(condition.wait_while(guard, |value| *value == 0));
                 witness.change();
                 drop(guard);
             },
@@ -332,21 +312,20 @@ fn an_urgent_signal_against_a_newcomer() {
     });
 }
 
-/// The same between threads.
-#[test]
-fn an_urgent_signal_against_a_thread() {
+/// The same between two who may both have to wait for the lock.
+fn an_urgent_signal<S: Side>() {
     explore_within(3, || {
         let place = with(Place::default()).race([
             |Place { lock, condition }| {
-                let guard = lock.lock().wait();
-                let mut guard = condition.wait_while(guard, |value| *value == 0).wait();
+                let guard = S::finish(lock.lock());
+                let mut guard = S::finish(condition.wait_while(guard, |value| *value == 0));
                 assert!(matches!(*guard, 1 | 4));
                 *guard += 1;
             },
             |Place { lock, condition }| {
-                let mut guard = lock.lock().wait();
+                let mut guard = S::finish(lock.lock());
                 *guard = 1;
-                let mut guard = condition.signal_urgent(guard).wait();
+                let mut guard = S::finish(condition.signal_urgent(guard));
                 *guard += 3;
             },
         ]);

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use super::tray::{Count, Dropped, Tray};
 use crate::tasks::head::{Run, state};
 use crate::tasks::{Handle, JoinError, Spawn};
 use crate::{CancelSource, CancelToken, WaitError};
+
+on_both_sides!(against_a_join);
 
 /// A task that has yet to be run, its handle, and what is counted: calls, captures and outcomes that are
 /// dropped.
@@ -65,13 +68,12 @@ impl Started {
     }
 }
 
-/// A task joins while the call ends.
-#[test]
-fn against_a_poll() {
-    explore(|| {
+/// One joins while the call ends.
+fn against_a_join<S: Side>() {
+    S::explore(4, || {
         let started = with(Started::new()).race([
             |started| started.run(),
-            |started| drop(Task::new(started.handle.take()).run().unwrap()),
+            |started| drop(S::finish(started.handle.take()).unwrap()),
         ]);
         started.settled(1);
     });
@@ -105,25 +107,17 @@ fn against_a_poll_with_the_same_waker() {
     });
 }
 
-/// A thread waits.
-#[test]
-fn against_a_thread() {
-    explore_within(4, || {
-        let started = with(Started::new())
-            .race([|started| started.run(), |started| drop(started.handle.take().wait().unwrap())]);
-        started.settled(1);
-    });
-}
-
 /// A thread waits that has not much time.
 #[test]
 fn against_time_out_of_a_thread() {
     explore_within(4, || {
         let started = with(Started::new()).race([
             |started| started.run(),
-            |started| match started.handle.take().timeout(HOUR).wait() {
-                Ok(_) | Err(WaitError::TimedOut) => (),
-                Err(error) => panic!("{error:?}"),
+            |started| {
+                assert!(matches!(
+                    started.handle.take().timeout(HOUR).wait(),
+                    Ok(_) | Err(WaitError::TimedOut)
+                ))
             },
         ]);
         started.settled(1);
@@ -192,12 +186,9 @@ fn against_cancel_and_a_thread() {
         let (started, cancelled) = with((Started::new(), For::later())).race([
             |(started, _)| started.run(),
             |(started, cancelled)| cancelled.put(started.task().cancel(state::SHUT_DOWN)),
-            |(started, cancelled): &(Started, For<bool>)| {
-                let _ = cancelled;
-                match started.handle.take().wait() {
-                    Ok(outcome) => drop(outcome),
-                    Err(error) => assert!(matches!(error, JoinError::ShutDown)),
-                }
+            |(started, _)| {
+                let outcome = started.handle.take().wait();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::ShutDown)));
             },
         ]);
         if !cancelled.left() {
@@ -216,9 +207,11 @@ fn against_cancel_and_a_poll() {
             |started| {
                 started.task().cancel(0);
             },
-            |started| match Task::new(started.handle.take()).run() {
-                Ok(outcome) => drop(outcome),
-                Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+            |started| {
+                assert!(matches!(
+                    Task::new(started.handle.take()).run(),
+                    Ok(_) | Err(JoinError::Cancelled)
+                ))
             },
         ]);
         started.settled(started.calls.get().min(1));
@@ -296,10 +289,7 @@ fn against_a_token() {
                 stop.cancel();
                 let handle = started.handle.take();
                 assert!(handle.is_finished(), "the token has not cancelled it");
-                match handle.wait() {
-                    Ok(outcome) => drop(outcome),
-                    Err(error) => assert!(matches!(error, JoinError::Cancelled)),
-                }
+                assert!(matches!(handle.wait(), Ok(_) | Err(JoinError::Cancelled)))
             },
         ]);
         started.settled(started.calls.get().min(1));
@@ -314,9 +304,11 @@ fn against_a_token_and_a_poll() {
         let (started, stop) = with(with_token()).race([
             |(started, _)| started.run(),
             |(_, stop)| stop.cancel(),
-            |(started, _)| match Task::new(started.handle.take()).run() {
-                Ok(outcome) => drop(outcome),
-                Err(error) => assert!(matches!(error, JoinError::Cancelled)),
+            |(started, _)| {
+                assert!(matches!(
+                    Task::new(started.handle.take()).run(),
+                    Ok(_) | Err(JoinError::Cancelled)
+                ))
             },
         ]);
         started.settled(started.calls.get().min(1));

@@ -4,10 +4,21 @@ use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, with};
+use super::side::{AThread, Side, on_both_sides};
 use super::task::Task;
 use crate::policy::PhaserError;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::{CancelSource, Phaser, WaitError};
+
+on_both_sides!(
+    two_phases,
+    arriving_against_registering,
+    arriving_against_leaving,
+    waiting_against_terminating,
+    a_hook_against_both,
+    a_hook_against_terminating,
+    a_hook_that_terminates
+);
 
 const TERMINATED: Result<u32, PhaserError> = Err(PhaserError::Terminated);
 
@@ -20,36 +31,29 @@ fn assert_settled(phaser: &Phaser, phase: u32, registered: u32, arrived: u32) {
     );
 }
 
-/// Two threads go through two phases together, each seeing what the other did before.
-#[test]
-fn two_threads_and_two_phases() {
+/// Goes through two phases, in each seeing what the other did before.
+fn go_through<S: Side, const OWN: usize>((phaser, came): &(Phaser, [AtomicU32; 2])) {
+    for phase in 1..=2 {
+        came[OWN].store(phase, Ordering::Relaxed);
+        assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(phase));
+        assert!(came[1 - OWN].load(Ordering::Relaxed) >= phase);
+    }
+}
+
+/// A thread and another one, or a task, go through two phases together.
+fn two_phases<S: Side>() {
     explore_within(2, || {
-        let (phaser, _) = with((Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)])).race([
-            |(phaser, [own, other])| {
-                for phase in 1..=2 {
-                    own.store(phase, Ordering::Relaxed);
-                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(phase));
-                    assert!(other.load(Ordering::Relaxed) >= phase);
-                }
-            },
-            |(phaser, [other, own])| {
-                for phase in 1..=2 {
-                    own.store(phase, Ordering::Relaxed);
-                    assert_eq!(Task::new(phaser.arrive_and_wait()).run(), Ok(phase));
-                    assert!(other.load(Ordering::Relaxed) >= phase);
-                }
-            },
-        ]);
+        let (phaser, _) = with((Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)]))
+            .race([go_through::<AThread, 0>, go_through::<S, 1>]);
         assert_settled(&phaser, 2, 2, 0);
     });
 }
 
 /// The only party arrives while another registers: that is expected in this phase, or in the next.
-#[test]
-fn arriving_against_registering() {
+fn arriving_against_registering<S: Side>() {
     explore_within(4, || {
         let (phaser, phase) = with((Phaser::new(1), For::later())).race([
-            |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
+            |(phaser, _)| assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1)),
             |(phaser, phase)| {
                 let registered = phaser.register().unwrap();
                 assert_eq!(phaser.arrive(), Ok(registered));
@@ -61,11 +65,10 @@ fn arriving_against_registering() {
 }
 
 /// A party arrives and waits, while the other leaves.
-#[test]
-fn arriving_against_leaving() {
+fn arriving_against_leaving<S: Side>() {
     explore_within(4, || {
         let phaser = with(Phaser::new(2)).race([
-            |phaser| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
+            |phaser| assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1)),
             |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
         ]);
         assert_settled(&phaser, 1, 1, 0);
@@ -108,11 +111,10 @@ fn leaving_against_registering() {
 }
 
 /// A thread arrives and waits for another that does not come, while all is ended.
-#[test]
-fn waiting_against_terminating() {
+fn waiting_against_terminating<S: Side>() {
     explore_within(4, || {
         let phaser = with(Phaser::new(2)).race([
-            |phaser| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
+            |phaser| assert_eq!(S::finish(phaser.arrive_and_wait()), TERMINATED),
             |phaser| assert!(phaser.terminate()),
         ]);
         assert_eq!(phaser.waiters(), 0);
@@ -196,20 +198,16 @@ fn hooked(parties: u32, terminate: bool) -> (Phaser, Arc<AtomicU32>) {
     (phaser, asked)
 }
 
-/// Two threads end a phase, and the hook has been asked once before either goes on.
-#[test]
-fn a_hook_against_both() {
+/// Ends a phase with the other, and the hook has been asked before it goes on.
+fn end_a_phase<S: Side>((phaser, asked): &(Phaser, Arc<AtomicU32>)) {
+    assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1));
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// Two end a phase, and the hook has been asked once before either goes on.
+fn a_hook_against_both<S: Side>() {
     explore_within(3, || {
-        let (phaser, _) = with(hooked(2, false)).race([
-            |(phaser, asked)| {
-                assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                assert_eq!(asked.load(Ordering::Relaxed), 1);
-            },
-            |(phaser, asked)| {
-                assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                assert_eq!(asked.load(Ordering::Relaxed), 1);
-            },
-        ]);
+        let (phaser, _) = with(hooked(2, false)).race([end_a_phase::<S>, end_a_phase::<S>]);
         assert_settled(&phaser, 1, 2, 0);
     });
 }
@@ -232,11 +230,12 @@ fn a_hook_against_registering() {
 }
 
 /// All is ended while the hook is asked.
-#[test]
-fn a_hook_against_terminating() {
+fn a_hook_against_terminating<S: Side>() {
     explore_within(4, || {
         let (phaser, _) = with(hooked(1, false)).race([
-            |(phaser, _)| assert!(matches!(phaser.arrive_and_wait().wait(), Ok(1) | TERMINATED)),
+            |(phaser, _)| {
+                assert!(matches!(S::finish(phaser.arrive_and_wait()), Ok(1) | TERMINATED))
+            },
             |(phaser, _)| assert!(phaser.terminate()),
         ]);
         assert!(phaser.is_terminated());
@@ -245,11 +244,10 @@ fn a_hook_against_terminating() {
 }
 
 /// The hook says that there are no more phases, while another party comes: too late.
-#[test]
-fn a_hook_that_terminates() {
+fn a_hook_that_terminates<S: Side>() {
     explore_within(4, || {
         let (phaser, asked) = with(hooked(1, true)).race([
-            |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
+            |(phaser, _)| assert_eq!(S::finish(phaser.arrive_and_wait()), TERMINATED),
             |(phaser, _)| {
                 if phaser.register().is_ok() {
                     assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED));

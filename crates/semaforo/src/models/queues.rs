@@ -6,12 +6,20 @@ use std::sync::Arc;
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::blocking::Put;
 use crate::request::Unlimited;
 use crate::{
     BlockingQueue, CancelSource, Closed, Rejected, Request, TryPutError, TryTakeError, WaitError,
 };
+
+on_both_sides!(
+    a_take_refills,
+    refilling_from_the_first_look_on,
+    closing_against_one_who_puts,
+    closing_against_one_who_takes
+);
 
 /// A task prepared for one side that waits for room.
 type Putting<L = Unlimited> = For<Task<Request<Put<Arc<BlockingQueue<u32>>>, L>>>;
@@ -36,14 +44,13 @@ fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
 }
 
 /// A thread waits for room while somebody takes, and both have to wait if they are early.
-#[test]
-fn a_take_refills_from_a_thread() {
+fn a_take_refills<S: Side>() {
     explore_within(3, || {
         let queue = with(full()).race([
-            |queue| queue.put(2).wait().unwrap(),
+            |queue| S::finish(queue.put(2)).unwrap(),
             |queue| {
-                assert_eq!(queue.take().wait(), Ok(1));
-                assert_eq!(queue.take().wait(), Ok(2));
+                assert_eq!(S::finish(queue.take()), Ok(1));
+                assert_eq!(S::finish(queue.take()), Ok(2));
             },
         ]);
         assert_eq!(left_in(&*queue), []);
@@ -99,12 +106,11 @@ fn refilling_against_cancel() {
 }
 
 /// The same with a thread.
-#[test]
-fn refilling_against_cancel_of_a_thread() {
+fn refilling_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (queue, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([
             |(queue, source, basket)| {
-                let outcome = queue.put(2).cancel_on(&source.token()).wait();
+                let outcome = S::finish(queue.put(2).cancel_on(&source.token()));
                 basket.add(back(outcome));
             },
             |(_, source, _)| source.cancel(),
@@ -204,13 +210,12 @@ fn closing_against_a_put() {
 }
 
 /// A queue is closed while a thread finds no room, and waits for it: it has its item back.
-#[test]
-fn closing_against_a_thread_that_puts() {
+fn closing_against_one_who_puts<S: Side>() {
     explore(|| {
         let queue = with(full()).race([
             |queue| assert!(queue.close()),
             |queue| {
-                let Rejected { item, why: Closed } = queue.put(2).wait().unwrap_err();
+                let Rejected { item, why: Closed } = S::finish(queue.put(2)).unwrap_err();
                 assert_eq!(item, 2);
             },
         ]);
@@ -230,12 +235,11 @@ fn closing_against_a_take() {
 }
 
 /// A queue is closed while a thread finds no item, and waits for one: it is refused.
-#[test]
-fn closing_against_a_thread_that_takes() {
+fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
         let queue = with(BlockingQueue::bounded(1)).race([
             |queue| assert!(queue.close()),
-            |queue| assert_eq!(queue.take().wait(), Err(Closed)),
+            |queue| assert_eq!(S::finish(queue.take()), Err(Closed)),
         ]);
         assert_eq!(left_in(&queue), []);
     });
