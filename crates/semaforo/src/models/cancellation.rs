@@ -83,7 +83,7 @@ fn registering_against_fire<S: Side>() {
     });
 }
 
-/// A child is made of a token, and a thread waits with the child, while the parent fires.
+/// A child is made of a token, and a request waits with the child, while the parent fires.
 fn a_child_against_fire<S: Side>() {
     explore(|| {
         let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
@@ -147,8 +147,8 @@ fn drop_against_fire() {
     });
 }
 
-/// The head waits for more than there is, and holds up a thread that wants less. When the head is
-/// cancelled the thread goes on, whether it has queued by then or not.
+/// The head waits for more than there is, and holds up one who wants less. When the head is
+/// cancelled the other goes on, whether it has queued by then or not.
 fn cancelling_lets_a_follower_through<S: Side>() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(1));
@@ -163,7 +163,7 @@ fn cancelling_lets_a_follower_through<S: Side>() {
     });
 }
 
-/// A thread waits for the token itself while it fires.
+/// The token itself is waited for while it fires.
 fn waiting_for_the_token_against_fire<S: Side>() {
     explore(|| {
         let source = with(CancelSource::new())

@@ -149,7 +149,7 @@ fn cancel_against_a_put() {
     });
 }
 
-/// The same with a thread that puts, from its first look at the queues on.
+/// The same for one that puts, from its first look at the queues on.
 fn cancel_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (pair, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([

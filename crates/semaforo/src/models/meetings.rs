@@ -114,7 +114,7 @@ fn taking_against_time_out_of_a_thread() {
     });
 }
 
-/// A thread comes to put, while somebody only tries to take.
+/// One comes to put, while another only tries to take.
 fn trying_to_take_against_one_who_puts<S: Side>() {
     explore_within(4, || {
         let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([

@@ -110,7 +110,7 @@ fn leaving_against_registering() {
     });
 }
 
-/// A thread arrives and waits for another that does not come, while all is ended.
+/// A party arrives and waits for another that does not come, while all is ended.
 fn waiting_against_terminating<S: Side>() {
     explore_within(4, || {
         let phaser = with(Phaser::new(2)).race([

@@ -43,7 +43,7 @@ fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
     outcome.err().map(Rejected::into_item)
 }
 
-/// A thread waits for room while somebody takes, and both have to wait if they are early.
+/// One waits for room while another takes, and both have to wait if they are early.
 fn a_take_refills<S: Side>() {
     explore_within(3, || {
         let queue = with(full()).race([
@@ -105,7 +105,7 @@ fn refilling_against_cancel() {
     });
 }
 
-/// The same with a thread.
+/// The same from the first look at the queue on.
 fn refilling_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (queue, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([
@@ -209,7 +209,7 @@ fn closing_against_a_put() {
     });
 }
 
-/// A queue is closed while a thread finds no room, and waits for it: it has its item back.
+/// A queue is closed while one who puts finds no room, and waits for it: it has its item back.
 fn closing_against_one_who_puts<S: Side>() {
     explore(|| {
         let queue = with(full()).race([
@@ -234,7 +234,7 @@ fn closing_against_a_take() {
     });
 }
 
-/// A queue is closed while a thread finds no item, and waits for one: it is refused.
+/// A queue is closed while one who takes finds no item, and waits for one: it is refused.
 fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
         let queue = with(BlockingQueue::bounded(1)).race([

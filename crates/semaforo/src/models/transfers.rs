@@ -69,8 +69,7 @@ fn from_one_to_the_other<S: Side>() {
     });
 }
 
-/// A message is left for a thread that may be about to wait for it, without either taking the lock in
-/// vain.
+/// A message is left for one who may be about to wait for it, without either taking the lock in vain.
 fn a_message_against_one_who_takes<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::new()).race([
@@ -102,7 +101,7 @@ fn messages_against_trying_to_take() {
     });
 }
 
-/// A thread comes to wait for a message, while somebody looks for a thread to hand one to.
+/// One comes to wait for a message, while a sender looks for a taker to hand one to.
 fn trying_to_transfer_against_one_who_takes<S: Side>() {
     explore_within(4, || {
         let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
@@ -150,7 +149,7 @@ fn withdrawal_against_take() {
     });
 }
 
-/// The same with a thread that may be about to wait.
+/// The same with a sender that may be about to wait.
 fn withdrawal_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
         let (queue, _, basket) =
@@ -444,7 +443,7 @@ fn taken_back_against_drop() {
     });
 }
 
-/// The queue is closed while a thread waits until its message is taken: it has it back.
+/// The queue is closed while a sender waits until its message is taken: it has it back.
 fn closing_against_one_who_sends<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::new()).race([
@@ -458,7 +457,7 @@ fn closing_against_one_who_sends<S: Side>() {
     });
 }
 
-/// The queue is closed while a thread waits for a message: it is refused.
+/// The queue is closed while one waits for a message: it is refused.
 fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
         let queue = with(TransferQueue::<u32>::new()).race([
