@@ -235,11 +235,8 @@ fn putting_against_taking() {
 #[test]
 fn requests_that_claim_each_other() {
     explore_within(3, || {
-        let (pair, task, basket) = with({
-            let (pair, task) = taking();
-            (pair, task, Basket::default())
-        })
-        .race([
+        let (pair, task) = taking();
+        let (pair, basket) = with((pair, Basket::default())).race([
             |(pair, ..)| assert!(BlockingQueue::put_any([&*pair[1], &*pair[0]], 1).wait().is_ok()),
             |(pair, ..)| assert!(BlockingQueue::put_any([&*pair[0], &*pair[1]], 2).wait().is_ok()),
         ]);

@@ -139,23 +139,20 @@ fn a_signal_against_cancel() {
 #[test]
 fn a_signal_against_cancel_of_a_thread() {
     explore_within(2, || {
-        let (place, _, witness, basket) =
-            with((Place::default(), CancelSource::new(), Witness::new(), Basket::default())).race(
-                [
-                    |(Place { lock, condition }, source, witness, basket)| {
-                        let waited =
-                            condition.wait(lock.lock().wait()).cancel_on(&source.token()).wait();
-                        witness.change();
-                        basket.add(waited.is_ok().then_some(1));
-                    },
-                    |(_, source, ..)| source.cancel(),
-                    |(Place { lock, condition }, _, witness, basket)| {
-                        let guard = lock.lock().wait();
-                        witness.change();
-                        basket.add(condition.signal(&guard).then_some(1));
-                    },
-                ],
-            );
+        let objects = (Place::default(), CancelSource::new(), Witness::new(), Basket::default());
+        let (place, _, witness, basket) = with(objects).race([
+            |(Place { lock, condition }, source, witness, basket)| {
+                let waited = condition.wait(lock.lock().wait()).cancel_on(&source.token()).wait();
+                witness.change();
+                basket.add(waited.is_ok().then_some(1));
+            },
+            |(_, source, ..)| source.cancel(),
+            |(Place { lock, condition }, _, witness, basket)| {
+                let guard = lock.lock().wait();
+                witness.change();
+                basket.add(condition.signal(&guard).then_some(1));
+            },
+        ]);
         place.assert_settled();
         assert_eq!(witness.look(), 2);
         // Whoever signalled somebody has, and nobody else.
@@ -189,19 +186,19 @@ fn a_signal_against_time_out() {
 #[test]
 fn a_signal_against_time_out_of_a_thread() {
     explore_within(3, || {
-        let (place, witness, basket) = with((Place::default(), Witness::new(), Basket::default()))
-            .race([
-                |(Place { lock, condition }, witness, basket)| {
-                    let waited = condition.wait(lock.lock().wait()).timeout(HOUR).wait();
-                    witness.change();
-                    basket.add(waited.is_ok().then_some(1));
-                },
-                |(Place { lock, condition }, witness, basket)| {
-                    let guard = lock.lock().wait();
-                    witness.change();
-                    basket.add(condition.signal(&guard).then_some(1));
-                },
-            ]);
+        let objects = (Place::default(), Witness::new(), Basket::default());
+        let (place, witness, basket) = with(objects).race([
+            |(Place { lock, condition }, witness, basket)| {
+                let waited = condition.wait(lock.lock().wait()).timeout(HOUR).wait();
+                witness.change();
+                basket.add(waited.is_ok().then_some(1));
+            },
+            |(Place { lock, condition }, witness, basket)| {
+                let guard = lock.lock().wait();
+                witness.change();
+                basket.add(condition.signal(&guard).then_some(1));
+            },
+        ]);
         place.assert_settled();
         assert_eq!(witness.look(), 2);
         assert!(matches!(basket.sorted()[..], [] | [1, 1]));

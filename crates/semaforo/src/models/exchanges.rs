@@ -61,17 +61,17 @@ fn two_pairs() {
 #[test]
 fn pairing_against_cancel() {
     explore_within(3, || {
-        let (table, _, basket) = with((Exchanger::new(), CancelSource::new(), Basket::default()))
-            .race([
-                |(table, source, basket)| {
-                    basket.add([item(table.exchange(1).cancel_on(&source.token()).wait())]);
-                },
-                |(table, source, basket)| {
-                    let exchange = table.exchange(2).cancel_on(&source.token());
-                    basket.add([item(Task::new(exchange).run())]);
-                },
-                |(_, source, _)| source.cancel(),
-            ]);
+        let objects = (Exchanger::new(), CancelSource::new(), Basket::default());
+        let (table, _, basket) = with(objects).race([
+            |(table, source, basket)| {
+                basket.add([item(table.exchange(1).cancel_on(&source.token()).wait())]);
+            },
+            |(table, source, basket)| {
+                let exchange = table.exchange(2).cancel_on(&source.token());
+                basket.add([item(Task::new(exchange).run())]);
+            },
+            |(_, source, _)| source.cancel(),
+        ]);
         assert_eq!((basket.sorted(), table.waiters()), (vec![1, 2], 0));
     });
 }

@@ -114,10 +114,8 @@ fn against_time_out_of_a_thread() {
         let started = with(Started::new()).race([
             |started| started.run(),
             |started| {
-                assert!(matches!(
-                    started.handle.take().timeout(HOUR).wait(),
-                    Ok(_) | Err(WaitError::TimedOut)
-                ))
+                let outcome = started.handle.take().timeout(HOUR).wait();
+                assert!(matches!(outcome, Ok(_) | Err(WaitError::TimedOut)));
             },
         ]);
         started.settled(1);
@@ -208,10 +206,8 @@ fn against_cancel_and_a_poll() {
                 started.task().cancel(0);
             },
             |started| {
-                assert!(matches!(
-                    Task::new(started.handle.take()).run(),
-                    Ok(_) | Err(JoinError::Cancelled)
-                ))
+                let outcome = Task::new(started.handle.take()).run();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::Cancelled)));
             },
         ]);
         started.settled(started.calls.get().min(1));
@@ -289,7 +285,7 @@ fn against_a_token() {
                 stop.cancel();
                 let handle = started.handle.take();
                 assert!(handle.is_finished(), "the token has not cancelled it");
-                assert!(matches!(handle.wait(), Ok(_) | Err(JoinError::Cancelled)))
+                assert!(matches!(handle.wait(), Ok(_) | Err(JoinError::Cancelled)));
             },
         ]);
         started.settled(started.calls.get().min(1));
@@ -305,10 +301,8 @@ fn against_a_token_and_a_poll() {
             |(started, _)| started.run(),
             |(_, stop)| stop.cancel(),
             |(started, _)| {
-                assert!(matches!(
-                    Task::new(started.handle.take()).run(),
-                    Ok(_) | Err(JoinError::Cancelled)
-                ))
+                let outcome = Task::new(started.handle.take()).run();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::Cancelled)));
             },
         ]);
         started.settled(started.calls.get().min(1));
