@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::side::{Side, on_both_sides};
@@ -51,10 +51,6 @@ fn left(pair: &Pair) -> Vec<u32> {
 
 fn item<E>(taken: Result<(usize, u32), E>) -> Option<u32> {
     taken.ok().map(|(_, item)| item)
-}
-
-fn back<E>(put: Result<usize, Rejected<u32, E>>) -> Option<u32> {
-    put.err().map(Rejected::into_item)
 }
 
 /// Both queues could serve a task: one does, and the other keeps its item.

@@ -3,24 +3,17 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in, unless};
+use super::accounts::{Basket, back, left_in, unless};
 use super::checker::{explore, explore_within};
 use super::race::{HOUR, time_passes, with};
 use super::side::{Side, on_both_sides};
 use super::task::Task;
-use crate::{
-    CancelSource, Closed, Rejected, SynchronousQueue, TryPutError, TryTakeError, WaitError,
-};
+use crate::{CancelSource, Closed, SynchronousQueue, TryPutError, TryTakeError, WaitError};
 
 on_both_sides!(two_meet, meeting_against_cancel, trying_to_take_against_one_who_puts);
 
 fn no_room() -> Arc<SynchronousQueue<u32>> {
     Arc::default()
-}
-
-/// The item of a request to put, if it has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
 }
 
 /// Two meet, whoever comes first.

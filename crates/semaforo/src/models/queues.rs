@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, with};
 use super::side::{Side, on_both_sides};
@@ -36,11 +36,6 @@ fn overfull() -> (Arc<BlockingQueue<u32>>, Putting) {
     let queue = full();
     let putting = Task::queued(queue.put_owned(2));
     (queue, putting)
-}
-
-/// The item of a request to put, if it has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
 }
 
 /// One waits for room while another takes, and both have to wait if they are early.

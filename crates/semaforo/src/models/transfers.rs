@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
 use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::side::{Side, on_both_sides};
@@ -42,11 +42,6 @@ fn sending_until(source: &CancelSource, queue: &Messages, message: u32) -> Sendi
 
 fn taking(queue: &Messages) -> Taking {
     Task::queued(queue.take_owned())
-}
-
-/// The message of a transfer, if its sender has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
 }
 
 /// A queue, a sender with a token, and a task that its message was handed to and that has not come for
