@@ -10,25 +10,21 @@ mod support;
 
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
-use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use semaforo::request::{Limited, Operation, Output};
 use semaforo::{
-    BlockingQueue, CancelSource, CancelToken, Closed, Rejected, Request, SynchronousQueue,
-    TransferQueue, WaitError,
+    BlockingQueue, Closed, Rejected, Request, SynchronousQueue, TransferQueue, WaitError,
 };
-use support::{Random, Waiter, block_on, leaked, on_tokio};
+use support::{Cancellers, Random, Waiter, abandon, block_on, leaked, on_tokio, stress_seconds};
 
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// How long one of the eight tests runs; two of them run at a time.
 fn duration() -> Duration {
-    let seconds =
-        std::env::var("SEMAFORO_STRESS_SECONDS").ok().and_then(|value| value.parse().ok());
-    Duration::from_secs_f64(seconds.unwrap_or(8.0) / 4.0)
+    stress_seconds(8.0) / 4
 }
 
 /// What has become of a message, by its number. Each changes once.
@@ -88,40 +84,6 @@ impl Drop for Message {
     fn drop(&mut self) {
         let before = self.accounts.fates[self.number].swap(self.fate, Ordering::Relaxed);
         assert_eq!(before, fate::UNKNOWN, "message {} has two fates", self.number);
-    }
-}
-
-/// Sources that are fired and replaced at random, so that every moment is hit.
-struct Cancellers {
-    sources: [StdMutex<CancelSource>; 4],
-    done: AtomicBool,
-}
-
-impl Cancellers {
-    fn new() -> Self {
-        Self {
-            sources: [(); 4].map(|()| StdMutex::new(CancelSource::new())),
-            done: AtomicBool::new(false),
-        }
-    }
-
-    fn token(&self, random: &mut Random) -> CancelToken {
-        self.sources[random.below(4) as usize].lock().unwrap().token()
-    }
-
-    fn run(&self) {
-        let mut random = Random::new(99);
-        while !self.done.load(Ordering::Relaxed) {
-            let slot = &self.sources[random.below(4) as usize];
-            let source = std::mem::replace(&mut *slot.lock().unwrap(), CancelSource::new());
-            source.cancel();
-            assert_eq!(source.token().registrations(), 0);
-            std::thread::sleep(Duration::from_micros(random.below(300).into()));
-        }
-    }
-
-    fn leftovers(&self) -> usize {
-        self.sources.iter().map(|source| source.lock().unwrap().token().registrations()).sum()
     }
 }
 
@@ -239,7 +201,7 @@ impl<Q> Several<Q> {
         match random.below(3) {
             0 => Some(request.wait()),
             1 => Some(block_on(request)),
-            _ => abandon(request, random),
+            _ => abandon(request, PATIENCE, 16, random),
         }
     }
 }
@@ -354,31 +316,6 @@ fn bound<O: Operation>(
     }
 }
 
-/// Polls by hand: once, and perhaps once more after a while. What is not ready then is dropped,
-/// pending or granted.
-fn abandon<O: Operation>(
-    request: Request<O, Limited>,
-    random: &mut Random,
-) -> Option<Output<O, Limited>> {
-    let mut request = pin!(request);
-    if let Poll::Ready(output) = poll_once(request.as_mut()) {
-        return Some(output);
-    }
-    match random.below(16) {
-        // Long enough for an item to be taken back.
-        0 => std::thread::sleep(3 * PATIENCE),
-        1..=8 => std::thread::yield_now(),
-        _ => {}
-    }
-    if random.one_in(2) {
-        return None;
-    }
-    match poll_once(request) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
-}
-
 struct Stress<S: 'static> {
     queue: &'static S,
     accounts: &'static Accounts,
@@ -412,7 +349,7 @@ impl<S: Subject> Stress<S> {
         match random.below(10) {
             0..=3 => Some(request.wait()),
             4..=7 => Some(block_on(request)),
-            _ => abandon(request, random),
+            _ => abandon(request, PATIENCE, 16, random),
         }
     }
 
@@ -467,7 +404,7 @@ async fn select<O: Operation>(
 fn stress<S: Subject>(queue: &'static S, accounts: &'static Accounts) {
     let end = Instant::now() + duration();
     let stress = leaked(Stress { queue, accounts, cancellers: Cancellers::new(), end });
-    let canceller = Waiter::on_a_thread(|| stress.cancellers.run());
+    let canceller = stress.cancellers.start();
     let threads: Vec<_> = (0..3)
         .map(|seed| {
             Waiter::on_a_thread(move || {
@@ -495,9 +432,7 @@ fn stress<S: Subject>(queue: &'static S, accounts: &'static Accounts) {
         }
     });
     threads.into_iter().for_each(Waiter::join);
-    stress.cancellers.done.store(true, Ordering::Relaxed);
-    canceller.join();
-    assert_eq!(stress.cancellers.leftovers(), 0, "registrations left");
+    stress.cancellers.stop(canceller);
     assert_eq!(queue.waiters(), 0);
 
     let left = queue.drain_at_most(usize::MAX);
@@ -613,11 +548,9 @@ fn several<Q>(several: &'static Several<Q>)
 where
     Several<Q>: Subject,
 {
-    let canceller = Waiter::on_a_thread(|| several.cancellers.run());
+    let canceller = several.cancellers.start();
     stress(several, several.accounts);
-    several.cancellers.done.store(true, Ordering::Relaxed);
-    canceller.join();
-    assert_eq!(several.cancellers.leftovers(), 0, "registrations left");
+    several.cancellers.stop(canceller);
 }
 
 /// With room for one in one of them, so that those who put wait, too.

@@ -9,56 +9,17 @@
 mod support;
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::pin;
-use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use semaforo::request::{Limited, Operation, Output};
-use semaforo::{CancelSource, CancelToken, Mutex, Request, RwLock, Semaphore, WaitError};
-use support::{Random, Waiter, block_on, leaked, on_tokio};
+use semaforo::request::{Limited, Operation};
+use semaforo::{Mutex, Request, RwLock, Semaphore, WaitError};
+use support::{Cancellers, Random, Waiter, abandon, block_on, leaked, on_tokio, stress_seconds};
 
 /// How long one of the six mixed tests runs; two of them run at a time.
 fn duration() -> Duration {
-    let seconds =
-        std::env::var("SEMAFORO_STRESS_SECONDS").ok().and_then(|value| value.parse().ok());
-    Duration::from_secs_f64(seconds.unwrap_or(3.0) / 3.0)
-}
-
-/// Sources that are fired and replaced at random, so that every moment is hit.
-struct Cancellers {
-    sources: [StdMutex<CancelSource>; 4],
-    done: AtomicBool,
-}
-
-impl Cancellers {
-    fn new() -> Self {
-        Self {
-            sources: [(); 4].map(|()| StdMutex::new(CancelSource::new())),
-            done: AtomicBool::new(false),
-        }
-    }
-
-    fn token(&self, random: &mut Random) -> CancelToken {
-        self.sources[random.below(4) as usize].lock().unwrap().token()
-    }
-
-    fn run(&self) {
-        let mut random = Random::new(99);
-        while !self.done.load(Ordering::Relaxed) {
-            let slot = &self.sources[random.below(4) as usize];
-            let source = std::mem::replace(&mut *slot.lock().unwrap(), CancelSource::new());
-            source.cancel();
-            assert_eq!(source.token().registrations(), 0);
-            std::thread::sleep(Duration::from_micros(random.below(300).into()));
-        }
-    }
-
-    fn leftovers(&self) -> usize {
-        self.sources.iter().map(|source| source.lock().unwrap().token().registrations()).sum()
-    }
+    stress_seconds(3.0) / 3
 }
 
 /// Bounds a request at random.
@@ -76,32 +37,6 @@ fn bound<O: Operation>(
             let request = request.cancel_on(&cancellers.token(random));
             request.cancel_on(&cancellers.token(random)).timeout(Duration::from_secs(60))
         }
-    }
-}
-
-/// Polls by hand: once, and perhaps once more after a while. What is not ready then is dropped,
-/// pending or granted.
-fn abandon<O: Operation>(
-    request: Request<O, Limited>,
-    random: &mut Random,
-) -> Option<Output<O, Limited>> {
-    let mut context = Context::from_waker(Waker::noop());
-    let mut request = pin!(request);
-    if let Poll::Ready(output) = request.as_mut().poll(&mut context) {
-        return Some(output);
-    }
-    match random.below(8) {
-        // Long enough for a grant to be taken back.
-        0 => std::thread::sleep(3 * PATIENCE),
-        1..=4 => std::thread::yield_now(),
-        _ => {}
-    }
-    if random.one_in(2) {
-        return None;
-    }
-    match request.poll(&mut context) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
     }
 }
 
@@ -123,7 +58,7 @@ fn visit<V: Visitor>(visitor: &V, cancellers: &Cancellers, random: &mut Random) 
         0 | 1 => Some(bound(request, cancellers, random).wait()),
         2 => Some(block_on(bound(request, cancellers, random))),
         3 => Some(futures::executor::block_on(bound(request, cancellers, random))),
-        _ => abandon(bound(request, cancellers, random), random),
+        _ => abandon(bound(request, cancellers, random), PATIENCE, 8, random),
     };
     if let Some(Ok(granted)) = outcome {
         visitor.granted(granted, random);
@@ -152,7 +87,7 @@ async fn visit_as_a_task<V: Visitor>(visitor: &V, cancellers: &Cancellers, rando
 fn mixed_stress<V: Visitor + 'static>(visitor: &'static V) {
     let end = Instant::now() + duration();
     let cancellers = leaked(Cancellers::new());
-    let canceller = Waiter::on_a_thread(|| cancellers.run());
+    let canceller = cancellers.start();
     let threads: Vec<_> = (0..3)
         .map(|seed| {
             Waiter::on_a_thread(move || {
@@ -179,9 +114,7 @@ fn mixed_stress<V: Visitor + 'static>(visitor: &'static V) {
         futures::future::join_all(tasks).await;
     });
     threads.into_iter().for_each(Waiter::join);
-    cancellers.done.store(true, Ordering::Relaxed);
-    canceller.join();
-    assert_eq!(cancellers.leftovers(), 0, "registrations left");
+    cancellers.stop(canceller);
 }
 
 const PERMITS: u32 = 5;

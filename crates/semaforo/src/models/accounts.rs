@@ -1,10 +1,11 @@
 //! What must be true when all is over.
 
+use std::fmt::Debug;
 use std::sync::Mutex;
 
 use super::race::time_passes;
 use super::task::Task;
-use crate::{BlockingQueue, Semaphore, SynchronousQueue, TransferQueue};
+use crate::{BlockingQueue, Rejected, Semaphore, SynchronousQueue, TransferQueue};
 
 /// Nobody waits for the semaphore any more, and these are its permits.
 pub(super) fn settled(semaphore: &Semaphore, available: u32, held: u32) {
@@ -21,6 +22,16 @@ pub(super) fn once_contended(semaphore: Semaphore) -> Semaphore {
     assert!(task.poll().is_pending());
     drop(task);
     semaphore
+}
+
+/// What a request has yielded, unless it has failed, which it may for this reason only.
+pub(super) fn unless<T, E: PartialEq + Debug>(why: E, outcome: Result<T, E>) -> Option<T> {
+    outcome.map_err(|error| assert_eq!(error, why)).ok()
+}
+
+/// The item of a request to put or to transfer, if that has it back.
+pub(super) fn back<T, E>(outcome: Result<T, Rejected<u32, E>>) -> Option<u32> {
+    outcome.err().map(Rejected::into_item)
 }
 
 /// What is left in a queue, in order. Nobody waits for it any more.

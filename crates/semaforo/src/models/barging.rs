@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, settled};
+use super::accounts::{Basket, settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::{race, time_passes};
+use super::race::{two_ticks, with};
+use super::side::{ATask, AThread};
 use super::task::{Asking, Task};
-use super::witness::Witness;
+use super::witness::{Witness, all_come_in, enter};
 use crate::{AcquireError, CancelSource, Mutex, RwLock, Semaphore, WaitError};
 
 /// A semaphore without permits, and two tasks that wait for one each.
@@ -20,46 +21,14 @@ fn two() -> (Arc<Semaphore>, Asking, Asking) {
 /// Two threads fight for a lock: nobody is inside with the other, and both come in.
 #[test]
 fn mutual_exclusion_of_two() {
-    explore_within(5, || {
-        let (mutex, witness) = race(
-            (Mutex::barging(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-            ],
-        );
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
-    });
+    explore_within(5, || all_come_in(Mutex::barging(()), [enter::<AThread>, enter::<AThread>]));
 }
 
 /// Three fight, one of them a task.
 #[test]
 fn mutual_exclusion_of_three() {
     explore_within(3, || {
-        let (mutex, witness) = race(
-            (Mutex::barging(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = Task::new(mutex.lock()).run();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-            ],
-        );
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+        all_come_in(Mutex::barging(()), [enter::<AThread>, enter::<ATask>, enter::<AThread>]);
     });
 }
 
@@ -69,16 +38,13 @@ fn nudge_against_a_newcomer() {
     explore_within(4, || {
         let semaphore = Arc::new(Semaphore::barging(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(semaphore, task)| {
-                    semaphore.release(1).unwrap();
-                    drop(task.take().resume().unwrap());
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), task)).race([
+            |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+            |(semaphore, task)| {
+                semaphore.release(1).unwrap();
+                drop(task.take().resume().unwrap());
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -87,14 +53,11 @@ fn nudge_against_a_newcomer() {
 #[test]
 fn nudge_of_a_thread_against_trying() {
     explore_within(3, || {
-        let semaphore = race(
-            Semaphore::barging(0),
-            [
-                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| drop(semaphore.try_acquire(1)),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::barging(0)).race([
+            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| drop(semaphore.try_acquire(1)),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -103,10 +66,10 @@ fn nudge_of_a_thread_against_trying() {
 #[test]
 fn nudge_against_drop() {
     explore(|| {
-        let (semaphore, _, second) = race(
-            two(),
-            [|(semaphore, ..)| semaphore.release(1).unwrap(), |(_, first, _)| drop(first.take())],
-        );
+        let (semaphore, _, second) = with(two()).race([
+            |(semaphore, ..)| semaphore.release(1).unwrap(),
+            |(_, first, _)| drop(first.take()),
+        ]);
         drop(second.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -116,13 +79,10 @@ fn nudge_against_drop() {
 #[test]
 fn two_releasers_and_two_tasks() {
     explore(|| {
-        let (semaphore, first, second) = race(
-            two(),
-            [
-                |(semaphore, ..)| semaphore.release(1).unwrap(),
-                |(semaphore, ..)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, first, second) = with(two()).race([
+            |(semaphore, ..)| semaphore.release(1).unwrap(),
+            |(semaphore, ..)| semaphore.release(1).unwrap(),
+        ]);
         let permits = (first.left().resume().unwrap(), second.left().resume().unwrap());
         settled(&semaphore, 0, 2);
         drop(permits);
@@ -136,17 +96,13 @@ fn nudge_taken_back_against_poll() {
     explore_within(4, || {
         let (semaphore, first, second) = two();
         semaphore.release(1).unwrap();
-        race(
-            (first, second),
-            [
-                |(first, _)| drop(first.take().run().unwrap()),
-                |(_, second)| {
-                    time_passes();
-                    time_passes();
-                    drop(second.take().resume().unwrap());
-                },
-            ],
-        );
+        with((first, second)).race([
+            |(first, _)| drop(first.take().run().unwrap()),
+            |(_, second)| {
+                two_ticks();
+                drop(second.take().resume().unwrap());
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -160,14 +116,9 @@ fn nudge_against_cancel() {
         let source = CancelSource::new();
         let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
         let second = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), source),
-            [|(semaphore, _)| semaphore.release(1).unwrap(), |(_, source)| source.cancel()],
-        );
-        match first.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        with((Arc::clone(&semaphore), source))
+            .race([|(semaphore, _)| semaphore.release(1).unwrap(), |(_, source)| source.cancel()]);
+        drop(unless(WaitError::Cancelled, first.left().resume()));
         drop(second.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -178,9 +129,8 @@ fn nudge_against_cancel() {
 #[test]
 fn nudge_of_a_thread_against_cancel() {
     explore_within(3, || {
-        let (semaphore, _, taken) = race(
-            (Semaphore::barging(0), CancelSource::new(), Basket::default()),
-            [
+        let (semaphore, _, taken) =
+            with((Semaphore::barging(0), CancelSource::new(), Basket::default())).race([
                 |(semaphore, source, taken)| match semaphore
                     .acquire(1)
                     .cancel_on(&source.token())
@@ -200,8 +150,7 @@ fn nudge_of_a_thread_against_cancel() {
                         permit.forget();
                     }
                 },
-            ],
-        );
+            ]);
         let taken = taken.sorted().len() as u32;
         assert!(taken <= 1, "one permit was taken twice");
         settled(&semaphore, 1 - taken, 0);
@@ -218,17 +167,11 @@ fn nudge_against_cancel_and_a_newcomer() {
         let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
         let second = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        race(
-            (Arc::clone(&semaphore), source, first),
-            [
-                |(semaphore, ..)| drop(semaphore.try_acquire(1)),
-                |(_, source, _)| source.cancel(),
-                |(_, _, first)| match first.take().run() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), source, first)).race([
+            |(semaphore, ..)| drop(semaphore.try_acquire(1)),
+            |(_, source, _)| source.cancel(),
+            |(_, _, first)| drop(unless(WaitError::Cancelled, first.take().run())),
+        ]);
         drop(second.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -241,16 +184,13 @@ fn close_behind_a_nudge() {
     explore_within(3, || {
         let (semaphore, first, second) = two();
         semaphore.release(1).unwrap();
-        let (_, second) = race(
-            (Arc::clone(&semaphore), second),
-            [
-                |(semaphore, _)| {
-                    assert_eq!(semaphore.acquire(2).wait().unwrap_err(), AcquireError::Closed);
-                },
-                |(semaphore, _)| drop(semaphore.try_acquire(1)),
-                |(semaphore, _)| semaphore.close(),
-            ],
-        );
+        let (_, second) = with((Arc::clone(&semaphore), second)).race([
+            |(semaphore, _)| {
+                assert_eq!(semaphore.acquire(2).wait().unwrap_err(), AcquireError::Closed);
+            },
+            |(semaphore, _)| drop(semaphore.try_acquire(1)),
+            |(semaphore, _)| semaphore.close(),
+        ]);
         assert_eq!(second.left().resume().unwrap_err(), AcquireError::Closed);
         assert_eq!(first.left().resume().unwrap_err(), AcquireError::Closed);
         settled(&semaphore, 1, 0);
@@ -261,23 +201,20 @@ fn close_behind_a_nudge() {
 #[test]
 fn readers_and_a_writer() {
     explore_within(3, || {
-        let (lock, witness) = race(
-            (RwLock::barging(()), Witness::new()),
-            [
-                |(lock, witness)| {
-                    let _guard = lock.read().wait();
-                    witness.look();
-                },
-                |(lock, witness)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-                |(lock, witness)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-            ],
-        );
+        let (lock, witness) = with((RwLock::barging(()), Witness::new())).race([
+            |(lock, witness)| {
+                let _guard = lock.read().wait();
+                witness.look();
+            },
+            |(lock, witness)| {
+                let _guard = lock.write().wait();
+                witness.change();
+            },
+            |(lock, witness)| {
+                let _guard = lock.write().wait();
+                witness.change();
+            },
+        ]);
         assert_eq!((lock.waiters(), lock.readers(), lock.has_writer()), (0, 0, false));
         assert_eq!(witness.look(), 2);
     });

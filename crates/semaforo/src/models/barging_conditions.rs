@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::checker::explore_within;
 use super::conditions::{Place, Waiting};
-use super::race::{For, race, time_passes};
+use super::race::{For, time_passes, with};
 use super::task::Task;
 use crate::sync::mutex::Lock;
 use crate::{Condition, Mutex, OwnedMutexGuard, Request};
@@ -55,17 +55,14 @@ impl Barging {
 #[test]
 fn a_signal() {
     explore_within(3, || {
-        let (barging, _) = race(
-            Barging::and(),
-            [
-                |(barging, [_])| barging.newcomer(),
-                |(barging, [waiting])| {
-                    barging.signal();
-                    barging.time_passes();
-                    drop(waiting.take().resume());
-                },
-            ],
-        );
+        let (barging, _) = with(Barging::and()).race([
+            |(barging, [_])| barging.newcomer(),
+            |(barging, [waiting])| {
+                barging.signal();
+                barging.time_passes();
+                drop(waiting.take().resume());
+            },
+        ]);
         barging.assert_settled();
     });
 }
@@ -75,22 +72,19 @@ fn a_signal() {
 #[test]
 fn a_broadcast() {
     explore_within(2, || {
-        let (barging, _) = race(
-            Barging::and(),
-            [
-                |(barging, [_, second])| {
-                    barging.newcomer();
-                    drop(second.take().resume());
-                },
-                |(barging, [first, _])| {
-                    let guard = barging.guard.take();
-                    assert_eq!(barging.place.condition.broadcast(&guard), 2);
-                    drop(guard);
-                    barging.time_passes();
-                    drop(first.take().resume());
-                },
-            ],
-        );
+        let (barging, _) = with(Barging::and()).race([
+            |(barging, [_, second])| {
+                barging.newcomer();
+                drop(second.take().resume());
+            },
+            |(barging, [first, _])| {
+                let guard = barging.guard.take();
+                assert_eq!(barging.place.condition.broadcast(&guard), 2);
+                drop(guard);
+                barging.time_passes();
+                drop(first.take().resume());
+            },
+        ]);
         barging.assert_settled();
     });
 }
@@ -99,19 +93,16 @@ fn a_broadcast() {
 #[test]
 fn an_urgent_signal() {
     explore_within(3, || {
-        let (barging, _) = race(
-            Barging::and(),
-            [
-                |(barging, [_])| barging.newcomer(),
-                |(barging, [waiting])| {
-                    let signal = barging.place.condition.signal_urgent(barging.guard.take());
-                    let signalling = Task::queued(signal);
-                    drop(waiting.take().resume());
-                    barging.time_passes();
-                    drop(signalling.left().resume());
-                },
-            ],
-        );
+        let (barging, _) = with(Barging::and()).race([
+            |(barging, [_])| barging.newcomer(),
+            |(barging, [waiting])| {
+                let signal = barging.place.condition.signal_urgent(barging.guard.take());
+                let signalling = Task::queued(signal);
+                drop(waiting.take().resume());
+                barging.time_passes();
+                drop(signalling.left().resume());
+            },
+        ]);
         barging.assert_settled();
     });
 }
@@ -120,18 +111,15 @@ fn an_urgent_signal() {
 #[test]
 fn a_signal_passed_on() {
     explore_within(3, || {
-        let (barging, _) = race(
-            Barging::and(),
-            [
-                |(barging, [_, _])| barging.newcomer(),
-                |(barging, [first, second])| {
-                    barging.signal();
-                    drop(first.take());
-                    barging.time_passes();
-                    drop(second.take().resume());
-                },
-            ],
-        );
+        let (barging, _) = with(Barging::and()).race([
+            |(barging, [_, _])| barging.newcomer(),
+            |(barging, [first, second])| {
+                barging.signal();
+                drop(first.take());
+                barging.time_passes();
+                drop(second.take().resume());
+            },
+        ]);
         barging.assert_settled();
     });
 }

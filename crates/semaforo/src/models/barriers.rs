@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::request::Unlimited;
 use crate::sync::barrier::{Arrival, Arrive, Broken};
 use crate::{Barrier, CancelSource, Request, WaitError};
+
+on_both_sides!(two_meet_twice, an_action_for_each_generation);
 
 /// A task prepared for one side that has arrived at a barrier, and waits for the others.
 type Arrived<L = Unlimited> = For<Task<Request<Arrive<Arc<Barrier>>, L>>>;
@@ -38,30 +41,20 @@ fn assert_all<const PARTIES: usize>(arrivals: [Result<Arrival, Broken>; PARTIES]
     assert_eq!(arrivals.iter().filter(|arrival| arrival.is_last()).count(), 1);
 }
 
-/// Two threads meet twice: nobody goes on before the other has come, and each sees what the other did
-/// before.
-#[test]
-fn two_threads_meet_twice() {
+/// Comes twice, and each time sees what the other did before.
+fn meet_twice<S: Side, const OWN: usize>((barrier, came): &(Barrier, [AtomicU32; 2])) {
+    for generation in 1..=2 {
+        came[OWN].store(generation, Ordering::Relaxed);
+        S::finish(barrier.arrive()).unwrap();
+        assert!(came[1 - OWN].load(Ordering::Relaxed) >= generation);
+    }
+}
+
+/// Two meet twice: nobody goes on before the other has come.
+fn two_meet_twice<S: Side>() {
     explore_within(4, || {
-        let (barrier, _) = race(
-            (Barrier::new(2), [AtomicU32::new(0), AtomicU32::new(0)]),
-            [
-                |(barrier, [own, other])| {
-                    for generation in 1..=2 {
-                        own.store(generation, Ordering::Relaxed);
-                        barrier.arrive().wait().unwrap();
-                        assert!(other.load(Ordering::Relaxed) >= generation);
-                    }
-                },
-                |(barrier, [other, own])| {
-                    for generation in 1..=2 {
-                        own.store(generation, Ordering::Relaxed);
-                        barrier.arrive().wait().unwrap();
-                        assert!(other.load(Ordering::Relaxed) >= generation);
-                    }
-                },
-            ],
-        );
+        let (barrier, _) = with((Barrier::new(2), [AtomicU32::new(0), AtomicU32::new(0)]))
+            .race([meet_twice::<S, 0>, meet_twice::<S, 1>]);
         assert_whole(&barrier, 2);
     });
 }
@@ -72,13 +65,10 @@ fn three_meet() {
     explore(|| {
         let barrier = Arc::new(Barrier::new(3));
         let first = arrived(&barrier);
-        let (_, second, third) = race(
-            (Arc::clone(&barrier), For::later(), For::later()),
-            [
-                |(barrier, second, _)| second.put(barrier.arrive().wait()),
-                |(barrier, _, third)| third.put(Task::new(barrier.arrive()).run()),
-            ],
-        );
+        let (_, second, third) = with((Arc::clone(&barrier), For::later(), For::later())).race([
+            |(barrier, second, _)| second.put(barrier.arrive().wait()),
+            |(barrier, _, third)| third.put(Task::new(barrier.arrive()).run()),
+        ]);
         assert_all([first.left().resume(), second.left(), third.left()]);
         assert_whole(&barrier, 1);
     });
@@ -91,13 +81,10 @@ fn deferring_against_poll() {
     explore_within(4, || {
         let barrier = Arc::new(Barrier::new(4));
         let tasks = [(); 3].map(|()| arrived(&barrier));
-        let (_, tasks) = race(
-            (Arc::clone(&barrier), tasks),
-            [
-                |(barrier, _)| assert!(barrier.arrive().wait().unwrap().is_last()),
-                |(_, tasks)| assert_eq!(tasks[2].take().run().unwrap().index(), 2),
-            ],
-        );
+        let (_, tasks) = with((Arc::clone(&barrier), tasks)).race([
+            |(barrier, _)| assert!(barrier.arrive().wait().unwrap().is_last()),
+            |(_, tasks)| assert_eq!(tasks[2].take().run().unwrap().index(), 2),
+        ]);
         let [first, second, _] = tasks;
         assert_eq!(first.left().resume().unwrap().index(), 0);
         assert_eq!(second.left().resume().unwrap().index(), 1);
@@ -111,13 +98,10 @@ fn deferring_against_drop() {
     explore_within(4, || {
         let barrier = Arc::new(Barrier::new(4));
         let tasks = [(); 3].map(|()| arrived(&barrier));
-        let (_, tasks, last) = race(
-            (Arc::clone(&barrier), tasks, For::later()),
-            [
-                |(barrier, _, last)| last.put(barrier.arrive().wait()),
-                |(_, tasks, _)| drop(tasks[2].take()),
-            ],
-        );
+        let (_, tasks, last) = with((Arc::clone(&barrier), tasks, For::later())).race([
+            |(barrier, _, last)| last.put(barrier.arrive().wait()),
+            |(_, tasks, _)| drop(tasks[2].take()),
+        ]);
         let [first, second, _] = tasks;
         let others = [first.left().resume(), second.left().resume()];
         if last.left().is_ok() {
@@ -138,13 +122,10 @@ fn the_last_against_cancel() {
         let (barrier, source) = (Arc::new(Barrier::new(3)), CancelSource::new());
         let first = Task::queued(barrier.arrive_owned().cancel_on(&source.token()));
         let second = arrived(&barrier);
-        let (.., last) = race(
-            (Arc::clone(&barrier), source, For::later()),
-            [
-                |(barrier, _, last)| last.put(barrier.arrive().wait()),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., last) = with((Arc::clone(&barrier), source, For::later())).race([
+            |(barrier, _, last)| last.put(barrier.arrive().wait()),
+            |(_, source, _)| source.cancel(),
+        ]);
         match first.left().resume() {
             Ok(first) => {
                 assert_all([Ok(first), second.left().resume(), last.left()]);
@@ -163,13 +144,10 @@ fn the_last_against_cancel() {
 #[test]
 fn the_last_against_time_out_of_a_thread() {
     explore_within(4, || {
-        let (barrier, first, last) = race(
-            (Barrier::new(2), For::later(), For::later()),
-            [
-                |(barrier, first, _)| first.put(barrier.arrive().timeout(HOUR).wait()),
-                |(barrier, _, last)| last.put(barrier.arrive().wait()),
-            ],
-        );
+        let (barrier, first, last) = with((Barrier::new(2), For::later(), For::later())).race([
+            |(barrier, first, _)| first.put(barrier.arrive().timeout(HOUR).wait()),
+            |(barrier, _, last)| last.put(barrier.arrive().wait()),
+        ]);
         match (first.left(), last.left()) {
             (Ok(first), last) => {
                 assert_all([Ok(first), last]);
@@ -189,10 +167,10 @@ fn the_last_against_time_out_of_a_task() {
     explore(|| {
         let barrier = Arc::new(Barrier::new(2));
         let first = Task::queued(barrier.arrive_owned().timeout(HOUR));
-        let (_, last) = race(
-            (Arc::clone(&barrier), For::later()),
-            [|(barrier, last)| last.put(barrier.arrive().wait()), |_| assert!(time_passes())],
-        );
+        let (_, last) = with((Arc::clone(&barrier), For::later())).race([
+            |(barrier, last)| last.put(barrier.arrive().wait()),
+            |_| assert!(time_passes()),
+        ]);
         match first.left().resume() {
             Ok(first) => {
                 assert_all([Ok(first), last.left()]);
@@ -213,17 +191,14 @@ fn the_last_against_reset() {
     explore(|| {
         let barrier = Arc::new(Barrier::new(2));
         let first = arrived(&barrier);
-        let (_, last) = race(
-            (Arc::clone(&barrier), For::later()),
-            [
-                |(barrier, last)| {
-                    let mut task = Task::new(barrier.arrive_owned());
-                    let arrival = task.poll();
-                    last.put((task, arrival));
-                },
-                |(barrier, _)| barrier.reset(),
-            ],
-        );
+        let (_, last) = with((Arc::clone(&barrier), For::later())).race([
+            |(barrier, last)| {
+                let mut task = Task::new(barrier.arrive_owned());
+                let arrival = task.poll();
+                last.put((task, arrival));
+            },
+            |(barrier, _)| barrier.reset(),
+        ]);
         let (task, arrival) = last.left();
         if arrival.is_ready() {
             first.left().resume().unwrap();
@@ -244,10 +219,8 @@ fn reset_against_cancel() {
         let (barrier, source) = (Arc::new(Barrier::new(3)), CancelSource::new());
         let first = Task::queued(barrier.arrive_owned().cancel_on(&source.token()));
         let second = arrived(&barrier);
-        race(
-            (Arc::clone(&barrier), source),
-            [|(barrier, _)| barrier.reset(), |(_, source)| source.cancel()],
-        );
+        with((Arc::clone(&barrier), source))
+            .race([|(barrier, _)| barrier.reset(), |(_, source)| source.cancel()]);
         let reason = first.left().resume().unwrap_err();
         assert!(matches!(reason, WaitError::Cancelled | WaitError::Refused(Broken)));
         assert_eq!(second.left().resume(), Err(Broken));
@@ -261,13 +234,10 @@ fn removing_a_party_against_an_arrival() {
     explore_within(4, || {
         let barrier = Arc::new(Barrier::new(2));
         let first = arrived(&barrier);
-        let (_, second) = race(
-            (Arc::clone(&barrier), For::later()),
-            [
-                |(barrier, second)| second.put(barrier.arrive().wait().unwrap()),
-                |(barrier, _)| barrier.remove_parties(1).unwrap(),
-            ],
-        );
+        let (_, second) = with((Arc::clone(&barrier), For::later())).race([
+            |(barrier, second)| second.put(barrier.arrive().wait().unwrap()),
+            |(barrier, _)| barrier.remove_parties(1).unwrap(),
+        ]);
         first.left().resume().unwrap();
         assert!(second.left().is_last());
         assert_eq!(barrier.parties(), 1);
@@ -287,27 +257,18 @@ fn with_action() -> (Arc<Barrier>, Arc<AtomicU32>) {
     (Arc::new(barrier), runs)
 }
 
-/// Two threads meet twice, and the action has run before either goes on.
-#[test]
-fn an_action_for_each_generation() {
+/// Comes twice, each time after the action.
+fn act_twice<S: Side>((barrier, runs): &(Arc<Barrier>, Arc<AtomicU32>)) {
+    for generation in 1..=2 {
+        S::finish(barrier.arrive()).unwrap();
+        assert!(runs.load(Ordering::Relaxed) >= generation);
+    }
+}
+
+/// Two meet twice, and the action has run before either goes on.
+fn an_action_for_each_generation<S: Side>() {
     explore_within(2, || {
-        let (barrier, _) = race(
-            with_action(),
-            [
-                |(barrier, runs)| {
-                    for generation in 1..=2 {
-                        barrier.arrive().wait().unwrap();
-                        assert!(runs.load(Ordering::Relaxed) >= generation);
-                    }
-                },
-                |(barrier, runs)| {
-                    for generation in 1..=2 {
-                        barrier.arrive().wait().unwrap();
-                        assert!(runs.load(Ordering::Relaxed) >= generation);
-                    }
-                },
-            ],
-        );
+        let (barrier, _) = with(with_action()).race([act_twice::<S>, act_twice::<S>]);
         assert_whole(&barrier, 2);
     });
 }
@@ -319,13 +280,10 @@ fn an_action_against_cancel() {
     explore_within(4, || {
         let ((barrier, runs), source) = (with_action(), CancelSource::new());
         let first = Task::queued(barrier.arrive_owned().cancel_on(&source.token()));
-        let (.., last) = race(
-            (Arc::clone(&barrier), source, For::later()),
-            [
-                |(barrier, _, last)| last.put(barrier.arrive().wait()),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., last) = with((Arc::clone(&barrier), source, For::later())).race([
+            |(barrier, _, last)| last.put(barrier.arrive().wait()),
+            |(_, source, _)| source.cancel(),
+        ]);
         match first.left().resume() {
             Ok(first) => {
                 assert_all([Ok(first), last.left()]);
@@ -347,17 +305,14 @@ fn an_action_against_reset() {
     explore(|| {
         let (barrier, _) = with_action();
         let first = arrived(&barrier);
-        let (_, last) = race(
-            (Arc::clone(&barrier), For::later()),
-            [
-                |(barrier, last)| {
-                    let mut task = Task::new(barrier.arrive_owned());
-                    let arrival = task.poll();
-                    last.put((task, arrival));
-                },
-                |(barrier, _)| barrier.reset(),
-            ],
-        );
+        let (_, last) = with((Arc::clone(&barrier), For::later())).race([
+            |(barrier, last)| {
+                let mut task = Task::new(barrier.arrive_owned());
+                let arrival = task.poll();
+                last.put((task, arrival));
+            },
+            |(barrier, _)| barrier.reset(),
+        ]);
         let first = first.left().resume();
         let (task, arrival) = last.left();
         match arrival {
@@ -379,14 +334,11 @@ fn an_action_against_early_parties() {
     explore_within(2, || {
         let (barrier, runs) = with_action();
         let first = arrived(&barrier);
-        race(
-            Arc::clone(&barrier),
-            [
-                |barrier| _ = barrier.arrive().wait().unwrap(),
-                |barrier| _ = barrier.arrive().wait().unwrap(),
-                |barrier| _ = Task::new(barrier.arrive()).run().unwrap(),
-            ],
-        );
+        with(Arc::clone(&barrier)).race([
+            |barrier| _ = barrier.arrive().wait().unwrap(),
+            |barrier| _ = barrier.arrive().wait().unwrap(),
+            |barrier| _ = Task::new(barrier.arrive()).run().unwrap(),
+        ]);
         first.left().resume().unwrap();
         assert_eq!(runs.load(Ordering::Relaxed), 2);
         assert_whole(&barrier, 2);

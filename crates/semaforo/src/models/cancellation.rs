@@ -2,28 +2,36 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{CancelSource, Semaphore, WaitError};
+
+on_both_sides!(
+    registering_against_fire,
+    a_child_against_fire,
+    two_tokens_against_fire,
+    waiting_for_the_token_against_fire,
+    cancelling_lets_a_follower_through
+);
 
 /// A thread waits with a token, while the token fires and a permit is released: it has the permit,
 /// or the permit is free.
 #[test]
 fn grant_against_cancel_of_a_thread() {
     explore_within(4, || {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| match semaphore.acquire(1).cancel_on(&source.token()).wait() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-                |(_, source)| source.cancel(),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                drop(unless(
+                    WaitError::Cancelled,
+                    semaphore.acquire(1).cancel_on(&source.token()).wait(),
+                ))
+            },
+            |(_, source)| source.cancel(),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -36,14 +44,9 @@ fn grant_against_cancel_of_a_task() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source),
-            [|(_, source)| source.cancel(), |(semaphore, _)| semaphore.release(1).unwrap()],
-        );
-        match task.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        with((Arc::clone(&semaphore), source))
+            .race([|(_, source)| source.cancel(), |(semaphore, _)| semaphore.release(1).unwrap()]);
+        drop(unless(WaitError::Cancelled, task.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -55,96 +58,59 @@ fn grant_against_cancel_of_a_task_that_polls() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source, task),
-            [
-                |(_, source, _)| source.cancel(),
-                |(semaphore, _, _)| semaphore.release(1).unwrap(),
-                |(_, _, task)| match task.take().run() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), source, task)).race([
+            |(_, source, _)| source.cancel(),
+            |(semaphore, _, _)| semaphore.release(1).unwrap(),
+            |(_, _, task)| drop(unless(WaitError::Cancelled, task.take().run())),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
 
-/// A thread queues and registers while its token fires. Nobody releases: it ends as cancelled,
-/// whether the token fired before, in between or after.
-#[test]
-fn registering_a_thread_against_fire() {
+/// One queues and registers while its token fires. Nobody releases: it ends as cancelled, whether
+/// the token fired before, in between or after.
+fn registering_against_fire<S: Side>() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let ended = semaphore.acquire(1).cancel_on(&source.token()).wait();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let ended = S::finish(semaphore.acquire(1).cancel_on(&source.token()));
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
 }
 
-/// The same with a task.
-#[test]
-fn registering_a_task_against_fire() {
+/// A child is made of a token, and a request waits with the child, while the parent fires.
+fn a_child_against_fire<S: Side>() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let ended = Task::new(semaphore.acquire(1).cancel_on(&source.token())).run();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
-        settled(&semaphore, 0, 0);
-        assert_eq!(source.token().registrations(), 0);
-    });
-}
-
-/// A child is made of a token, and a thread waits with the child, while the parent fires.
-#[test]
-fn a_child_against_fire() {
-    explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let child = source.token().child();
-                    let ended = Task::new(semaphore.acquire(1).cancel_on(&child.token())).run();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let child = source.token().child();
+                let ended = S::finish(semaphore.acquire(1).cancel_on(&child.token()));
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
 }
 
 /// A request with two tokens, either of which may fire while it registers with both.
-#[test]
-fn two_tokens_against_fire() {
+fn two_tokens_against_fire<S: Side>() {
     explore(|| {
         let sources = (CancelSource::new(), CancelSource::new());
-        let (semaphore, (first, second)) = race(
-            (Semaphore::new(0), sources),
-            [
-                |(semaphore, (first, second))| {
-                    let request = semaphore.acquire(1);
-                    let ended = request.cancel_on(&first.token()).cancel_on(&second.token()).wait();
-                    assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
-                },
-                |(_, (_, second))| second.cancel(),
-            ],
-        );
+        let (semaphore, (first, second)) = with((Semaphore::new(0), sources)).race([
+            |(semaphore, (first, second))| {
+                let request = semaphore.acquire(1).cancel_on(&first.token());
+                let ended = S::finish(request.cancel_on(&second.token()));
+                assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
+            },
+            |(_, (_, second))| second.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(first.token().registrations() + second.token().registrations(), 0);
     });
@@ -158,8 +124,8 @@ fn a_parent_and_its_child_fire() {
         let parent = CancelSource::new();
         let child = parent.token().child();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&child.token()));
-        let (parent, child) =
-            race((parent, child), [|(parent, _)| parent.cancel(), |(_, child)| child.cancel()]);
+        let (parent, child) = with((parent, child))
+            .race([|(parent, _)| parent.cancel(), |(_, child)| child.cancel()]);
         assert_eq!(task.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 0, 0);
         assert_eq!(parent.token().registrations() + child.token().registrations(), 0);
@@ -174,41 +140,34 @@ fn drop_against_fire() {
         let semaphore = Arc::new(Semaphore::new(0));
         let source = CancelSource::new();
         let task = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        let (source, _) =
-            race((source, task), [|(source, _)| source.cancel(), |(_, task)| drop(task.take())]);
+        let (source, _) = with((source, task))
+            .race([|(source, _)| source.cancel(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
 }
 
-/// The head waits for more than there is, and holds up a thread that wants less. When the head is
-/// cancelled the thread goes on, whether it has queued by then or not.
-#[test]
-fn cancelling_lets_a_follower_through() {
+/// The head waits for more than there is, and holds up one who wants less. When the head is
+/// cancelled the other goes on, whether it has queued by then or not.
+fn cancelling_lets_a_follower_through<S: Side>() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let source = CancelSource::new();
         let head = Task::queued(semaphore.acquire_owned(2).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(_, source)| source.cancel(),
-            ],
-        );
+        with((Arc::clone(&semaphore), source)).race([
+            |(semaphore, _)| drop(S::finish(semaphore.acquire(1)).unwrap()),
+            |(_, source)| source.cancel(),
+        ]);
         assert_eq!(head.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 1, 0);
     });
 }
 
-/// A thread waits for the token itself while it fires.
-#[test]
-fn waiting_for_the_token_against_fire() {
+/// The token itself is waited for while it fires.
+fn waiting_for_the_token_against_fire<S: Side>() {
     explore(|| {
-        let source = race(
-            CancelSource::new(),
-            [|source| source.token().cancelled().wait(), CancelSource::cancel],
-        );
+        let source = with(CancelSource::new())
+            .race([|source| S::finish(source.token().cancelled()), CancelSource::cancel]);
         assert_eq!(source.token().registrations(), 0);
     });
 }
@@ -222,7 +181,8 @@ fn firing_over_two_against_drop() {
         let source = CancelSource::new();
         let first = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
         let second = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race((source, first), [|(source, _)| source.cancel(), |(_, first)| drop(first.take())]);
+        with((source, first))
+            .race([|(source, _)| source.cancel(), |(_, first)| drop(first.take())]);
         assert_eq!(second.left().resume().unwrap_err(), WaitError::Cancelled);
         settled(&semaphore, 0, 0);
     });

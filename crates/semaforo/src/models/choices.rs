@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::{PutAny, TakeAny};
 use crate::request::Unlimited;
 use crate::{BlockingQueue, CancelSource, Closed, Rejected, Request, TransferQueue, WaitError};
+
+on_both_sides!(
+    two_puts_against_the_first_look,
+    two_takes_against_the_first_look,
+    cancel_from_the_first_look_on
+);
 
 type Blocking = Arc<BlockingQueue<u32>>;
 type Pair = [Blocking; 2];
@@ -46,55 +53,28 @@ fn item<E>(taken: Result<(usize, u32), E>) -> Option<u32> {
     taken.ok().map(|(_, item)| item)
 }
 
-fn back<E>(put: Result<usize, Rejected<u32, E>>) -> Option<u32> {
-    put.err().map(Rejected::into_item)
-}
-
 /// Both queues could serve a task: one does, and the other keeps its item.
 #[test]
 fn two_puts_against_a_take() {
     explore(|| {
-        let (pair, task) = race(
-            taking(),
-            [|(pair, _)| pair[0].try_put(1).unwrap(), |(pair, _)| pair[1].try_put(2).unwrap()],
-        );
+        let (pair, task) = with(taking()).race([
+            |(pair, _)| pair[0].try_put(1).unwrap(),
+            |(pair, _)| pair[1].try_put(2).unwrap(),
+        ]);
         let (index, item) = task.left().resume().unwrap();
         let other = left(&pair);
         assert!((index, item, other) == (0, 1, vec![2]) || (index, item) == (1, 2));
     });
 }
 
-/// The same while the task polls.
-#[test]
-fn two_puts_against_poll() {
+/// The same from the first look at the queues on.
+fn two_puts_against_the_first_look<S: Side>() {
     explore_within(3, || {
-        let (pair, _, basket) = race(
-            (empty(), (), Basket::default()),
-            [
-                |(pair, (), basket)| {
-                    basket.add(item(Task::new(BlockingQueue::take_any(pair.clone())).run()));
-                },
-                |(pair, ..)| pair[0].try_put(1).unwrap(),
-                |(pair, ..)| pair[1].try_put(2).unwrap(),
-            ],
-        );
-        basket.add(left(&pair));
-        assert_eq!(basket.sorted(), [1, 2]);
-    });
-}
-
-/// The same with a thread.
-#[test]
-fn two_puts_against_a_take_by_a_thread() {
-    explore_within(3, || {
-        let (pair, basket) = race(
-            (empty(), Basket::default()),
-            [
-                |(pair, basket)| basket.add(item(BlockingQueue::take_any(pair).wait())),
-                |(pair, _)| pair[0].try_put(1).unwrap(),
-                |(pair, _)| pair[1].try_put(2).unwrap(),
-            ],
-        );
+        let (pair, basket) = with((empty(), Basket::default())).race([
+            |(pair, basket)| basket.add(item(S::finish(BlockingQueue::take_any(pair)))),
+            |(pair, _)| pair[0].try_put(1).unwrap(),
+            |(pair, _)| pair[1].try_put(2).unwrap(),
+        ]);
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [1, 2]);
     });
@@ -104,31 +84,24 @@ fn two_puts_against_a_take_by_a_thread() {
 #[test]
 fn two_takes_against_a_put() {
     explore(|| {
-        let (pair, task) = race(
-            putting(),
-            [
-                |(pair, _)| assert_eq!(pair[0].try_take(), Ok(0)),
-                |(pair, _)| assert_eq!(pair[1].try_take(), Ok(1)),
-            ],
-        );
+        let (pair, task) = with(putting()).race([
+            |(pair, _)| assert_eq!(pair[0].try_take(), Ok(0)),
+            |(pair, _)| assert_eq!(pair[1].try_take(), Ok(1)),
+        ]);
         let index = task.left().resume().unwrap();
         assert_eq!(pair[1 - index].len(), 0);
         assert_eq!(left(&pair), [7]);
     });
 }
 
-/// The same with a thread.
-#[test]
-fn two_takes_against_a_put_by_a_thread() {
+/// The same from the first look at the queues on, and those who take may have to wait too.
+fn two_takes_against_the_first_look<S: Side>() {
     explore_within(3, || {
-        let (pair, basket) = race(
-            (full(), Basket::default()),
-            [
-                |(pair, _)| assert!(BlockingQueue::put_any(pair, 7).wait().is_ok()),
-                |(pair, basket)| basket.add([pair[0].take().wait().unwrap()]),
-                |(pair, basket)| basket.add([pair[1].take().wait().unwrap()]),
-            ],
-        );
+        let (pair, basket) = with((full(), Basket::default())).race([
+            |(pair, _)| assert!(S::finish(BlockingQueue::put_any(pair, 7)).is_ok()),
+            |(pair, basket)| basket.add([pair[0].take().wait().unwrap()]),
+            |(pair, basket)| basket.add([pair[1].take().wait().unwrap()]),
+        ]);
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [0, 1, 7]);
     });
@@ -138,10 +111,8 @@ fn two_takes_against_a_put_by_a_thread() {
 #[test]
 fn drop_against_a_put() {
     explore(|| {
-        let (pair, _) = race(
-            taking(),
-            [|(pair, _)| pair[1].try_put(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        let (pair, _) = with(taking())
+            .race([|(pair, _)| pair[1].try_put(1).unwrap(), |(_, task)| drop(task.take())]);
         assert_eq!(left(&pair), [1]);
     });
 }
@@ -150,10 +121,10 @@ fn drop_against_a_put() {
 #[test]
 fn drop_against_a_take() {
     explore(|| {
-        let (pair, _) = race(
-            putting(),
-            [|(pair, _)| assert_eq!(pair[1].try_take(), Ok(1)), |(_, task)| drop(task.take())],
-        );
+        let (pair, _) = with(putting()).race([
+            |(pair, _)| assert_eq!(pair[1].try_take(), Ok(1)),
+            |(_, task)| drop(task.take()),
+        ]);
         assert!(matches!(left(&pair)[..], [0] | [0, 7]));
     });
 }
@@ -165,10 +136,8 @@ fn cancel_against_a_put() {
         let pair = empty();
         let source = CancelSource::new();
         let task = Task::queued(BlockingQueue::take_any(pair.clone()).cancel_on(&source.token()));
-        let (pair, _) = race(
-            (pair, source),
-            [|(pair, _)| pair[1].try_put(1).unwrap(), |(_, source)| source.cancel()],
-        );
+        let (pair, _) = with((pair, source))
+            .race([|(pair, _)| pair[1].try_put(1).unwrap(), |(_, source)| source.cancel()]);
         match task.left().resume() {
             Ok(taken) => assert_eq!((taken, left(&pair)), ((1, 1), vec![])),
             Err(why) => assert_eq!((why, left(&pair)), (WaitError::Cancelled, vec![1])),
@@ -176,21 +145,17 @@ fn cancel_against_a_put() {
     });
 }
 
-/// The same with a thread that puts, from its first look at the queues on.
-#[test]
-fn cancel_against_a_put_by_a_thread() {
+/// The same for one that puts, from its first look at the queues on.
+fn cancel_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
-        let (pair, _, basket) = race(
-            (full(), CancelSource::new(), Basket::default()),
-            [
-                |(pair, source, basket)| {
-                    let put = BlockingQueue::put_any(pair, 7).cancel_on(&source.token());
-                    basket.add(back(put.wait()));
-                },
-                |(_, source, _)| source.cancel(),
-                |(pair, _, basket)| basket.add(pair[1].try_take()),
-            ],
-        );
+        let (pair, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([
+            |(pair, source, basket)| {
+                let put = BlockingQueue::put_any(pair, 7).cancel_on(&source.token());
+                basket.add(back(S::finish(put)));
+            },
+            |(_, source, _)| source.cancel(),
+            |(pair, _, basket)| basket.add(pair[1].try_take()),
+        ]);
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [0, 1, 7]);
     });
@@ -202,8 +167,8 @@ fn time_out_against_a_take() {
     explore(|| {
         let pair = full();
         let task = Task::queued(BlockingQueue::put_any(pair.clone(), 7).timeout(HOUR));
-        let pair =
-            race(pair, [|pair| assert_eq!(pair[0].try_take(), Ok(0)), |_| assert!(time_passes())]);
+        let pair = with(pair)
+            .race([|pair| assert_eq!(pair[0].try_take(), Ok(0)), |_| assert!(time_passes())]);
         match task.left().resume() {
             Ok(index) => assert_eq!((index, left(&pair)), (0, vec![7, 1])),
             Err(back) => {
@@ -218,10 +183,8 @@ fn time_out_against_a_take() {
 #[test]
 fn closing_all_queues() {
     explore(|| {
-        let (pair, task) = race(
-            taking(),
-            [|(pair, _)| assert!(pair[0].close()), |(pair, _)| assert!(pair[1].close())],
-        );
+        let (pair, task) = with(taking())
+            .race([|(pair, _)| assert!(pair[0].close()), |(pair, _)| assert!(pair[1].close())]);
         assert_eq!(task.left().resume(), Err(Closed));
         assert_eq!(left(&pair), []);
     });
@@ -231,20 +194,17 @@ fn closing_all_queues() {
 #[test]
 fn closing_against_coming() {
     explore_within(3, || {
-        let (pair, basket) = race(
-            (empty(), Basket::default()),
-            [
-                |(pair, basket)| {
-                    let taken = Task::new(BlockingQueue::take_any(pair.clone())).run();
-                    basket.add(item(taken));
-                },
-                |(pair, _)| {
-                    assert!(pair[0].close());
-                    assert!(pair[1].try_put(1).is_ok());
-                    assert!(pair[1].close());
-                },
-            ],
-        );
+        let (pair, basket) = with((empty(), Basket::default())).race([
+            |(pair, basket)| {
+                let taken = Task::new(BlockingQueue::take_any(pair.clone())).run();
+                basket.add(item(taken));
+            },
+            |(pair, _)| {
+                assert!(pair[0].close());
+                assert!(pair[1].try_put(1).is_ok());
+                assert!(pair[1].close());
+            },
+        ]);
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [1]);
     });
@@ -254,16 +214,13 @@ fn closing_against_coming() {
 #[test]
 fn putting_against_taking() {
     explore_within(3, || {
-        let (pair, basket) = race(
-            (empty(), Basket::default()),
-            [
-                |(pair, basket)| basket.add(item(BlockingQueue::take_any(pair).wait())),
-                |(pair, _)| {
-                    let [a, b] = pair.each_ref().map(|queue| &**queue);
-                    assert!(BlockingQueue::put_any([b, a], 7).wait().is_ok());
-                },
-            ],
-        );
+        let (pair, basket) = with((empty(), Basket::default())).race([
+            |(pair, basket)| basket.add(item(BlockingQueue::take_any(pair).wait())),
+            |(pair, _)| {
+                let [a, b] = pair.each_ref().map(|queue| &**queue);
+                assert!(BlockingQueue::put_any([b, a], 7).wait().is_ok());
+            },
+        ]);
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [7]);
     });
@@ -274,20 +231,11 @@ fn putting_against_taking() {
 #[test]
 fn requests_that_claim_each_other() {
     explore_within(3, || {
-        let (pair, task, basket) = race(
-            {
-                let (pair, task) = taking();
-                (pair, task, Basket::default())
-            },
-            [
-                |(pair, ..)| {
-                    assert!(BlockingQueue::put_any([&*pair[1], &*pair[0]], 1).wait().is_ok())
-                },
-                |(pair, ..)| {
-                    assert!(BlockingQueue::put_any([&*pair[0], &*pair[1]], 2).wait().is_ok())
-                },
-            ],
-        );
+        let (pair, task) = taking();
+        let (pair, basket) = with((pair, Basket::default())).race([
+            |(pair, ..)| assert!(BlockingQueue::put_any([&*pair[1], &*pair[0]], 1).wait().is_ok()),
+            |(pair, ..)| assert!(BlockingQueue::put_any([&*pair[0], &*pair[1]], 2).wait().is_ok()),
+        ]);
         basket.add(item(task.left().resume()));
         basket.add(left(&pair));
         assert_eq!(basket.sorted(), [1, 2]);
@@ -303,21 +251,18 @@ fn poll_against_the_watchdog() {
         pair[0].try_put(1).unwrap();
         // Seen once.
         assert!(time_passes());
-        let (pair, task, basket) = race(
-            (pair, task, Basket::default()),
-            [
-                |(_, task, basket)| {
-                    let mut task = task.take();
-                    if let std::task::Poll::Ready(taken) = task.poll() {
-                        basket.add(item(taken));
-                    }
-                },
-                |_| {
-                    time_passes();
-                },
-                |(pair, ..)| pair[1].try_put(2).unwrap(),
-            ],
-        );
+        let (pair, task, basket) = with((pair, task, Basket::default())).race([
+            |(_, task, basket)| {
+                let mut task = task.take();
+                if let std::task::Poll::Ready(taken) = task.poll() {
+                    basket.add(item(taken));
+                }
+            },
+            |_| {
+                time_passes();
+            },
+            |(pair, ..)| pair[1].try_put(2).unwrap(),
+        ]);
         drop(task);
         let mut behind = behind.left();
         match behind.poll() {
@@ -336,16 +281,8 @@ fn passed_over_before_it_was_told() {
     explore_within(3, || {
         let (pair, task) = taking();
         let behind = Task::queued(Arc::clone(&pair[0]).take_owned());
-        let (pair, basket) = race(
-            (pair, Basket::default()),
-            [
-                |(pair, _)| pair[0].try_put(1).unwrap(),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        let (pair, basket) = with((pair, Basket::default()))
+            .race([|(pair, _)| pair[0].try_put(1).unwrap(), |_| two_ticks()]);
         pair[1].try_put(2).unwrap();
         basket.add(item(task.left().resume()));
         let mut behind = behind.left();
@@ -365,20 +302,17 @@ fn withdrawing_against_poll() {
         let pair = [(); 2].map(|()| Arc::new(TransferQueue::<u32>::new()));
         let task = Task::queued(TransferQueue::take_any(pair.clone()));
         let sender = Task::queued(Arc::clone(&pair[0]).transfer_owned(1));
-        let (pair, _, _, basket) = race(
-            (pair, task, sender, Basket::default()),
-            [
-                |(_, task, _, basket)| basket.add(item(task.take().resume())),
-                |(_, _, sender, basket)| {
-                    let mut sender = sender.take();
-                    if sender.poll().is_pending() {
-                        drop(sender);
-                        basket.add([100]);
-                    }
-                },
-                |(pair, ..)| pair[1].put(2).unwrap(),
-            ],
-        );
+        let (pair, _, _, basket) = with((pair, task, sender, Basket::default())).race([
+            |(_, task, _, basket)| basket.add(item(task.take().resume())),
+            |(_, _, sender, basket)| {
+                let mut sender = sender.take();
+                if sender.poll().is_pending() {
+                    drop(sender);
+                    basket.add([100]);
+                }
+            },
+            |(pair, ..)| pair[1].put(2).unwrap(),
+        ]);
         pair.iter().for_each(|queue| basket.add(left_in(&**queue)));
         // Its sender was told that it was taken, or has it back.
         assert!(matches!(basket.sorted()[..], [1, 2] | [2, 100] | [1, 2, 100]));
@@ -393,13 +327,10 @@ fn closing_against_a_hand_over() {
         let queue = Arc::new(TransferQueue::<u32>::new());
         let task = Task::queued(TransferQueue::take_any([Arc::clone(&queue)]));
         let sender = Task::queued(Arc::clone(&queue).transfer_owned(1));
-        let (queue, _, basket) = race(
-            (queue, task, Basket::default()),
-            [
-                |(_, task, basket)| basket.add(item(task.take().resume())),
-                |(queue, ..)| assert!(queue.close()),
-            ],
-        );
+        let (queue, _, basket) = with((queue, task, Basket::default())).race([
+            |(_, task, basket)| basket.add(item(task.take().resume())),
+            |(queue, ..)| assert!(queue.close()),
+        ]);
         basket.add(sender.left().resume().err().map(Rejected::into_item));
         basket.add(left_in(&*queue));
         assert_eq!(basket.sorted(), [1]);
@@ -417,14 +348,11 @@ fn closing_against_a_second_look() {
         // Seen twice: what it was granted goes to the one behind it.
         assert!(time_passes() && time_passes());
         assert_eq!(behind.left().resume(), Ok(1));
-        let (pair, _) = race(
-            (pair, task),
-            [
-                |(_, task)| assert_eq!(task.take().resume(), Ok((0, 2))),
-                |(pair, _)| assert!(pair[1].close()),
-                |(pair, _)| pair[0].try_put(2).unwrap(),
-            ],
-        );
+        let (pair, _) = with((pair, task)).race([
+            |(_, task)| assert_eq!(task.take().resume(), Ok((0, 2))),
+            |(pair, _)| assert!(pair[1].close()),
+            |(pair, _)| pair[0].try_put(2).unwrap(),
+        ]);
         assert_eq!(left(&pair), []);
     });
 }

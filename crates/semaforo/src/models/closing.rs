@@ -2,43 +2,25 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::explore;
-use super::race::race;
+use super::race::with;
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{AcquireError, Semaphore};
 
-/// A thread queues while the semaphore is closed: it is refused, before or after it queues.
-#[test]
-fn close_against_a_thread() {
-    explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| {
-                    assert_eq!(semaphore.acquire(1).wait().unwrap_err(), AcquireError::Closed);
-                },
-                Semaphore::close,
-            ],
-        );
-        settled(&semaphore, 0, 0);
-    });
-}
+on_both_sides!(close_against);
 
-/// The same with a task.
-#[test]
-fn close_against_a_task() {
+/// A thread or a task queues while the semaphore is closed: it is refused, before or after it queues.
+fn close_against<S: Side>() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| {
-                    let refused = Task::new(semaphore.acquire(1)).run().unwrap_err();
-                    assert_eq!(refused, AcquireError::Closed);
-                },
-                Semaphore::close,
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| {
+                let refused = S::finish(semaphore.acquire(1)).unwrap_err();
+                assert_eq!(refused, AcquireError::Closed);
+            },
+            Semaphore::close,
+        ]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -50,14 +32,9 @@ fn close_against_release() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.close()],
-        );
-        match task.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, AcquireError::Closed),
-        }
+        with(Arc::clone(&semaphore))
+            .race([|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.close()]);
+        drop(unless(AcquireError::Closed, task.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -69,10 +46,8 @@ fn close_against_drop() {
         let semaphore = Arc::new(Semaphore::new(0));
         let first = Task::queued(semaphore.acquire_owned(1));
         let second = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), first),
-            [|(semaphore, _)| semaphore.close(), |(_, first)| drop(first.take())],
-        );
+        with((Arc::clone(&semaphore), first))
+            .race([|(semaphore, _)| semaphore.close(), |(_, first)| drop(first.take())]);
         assert_eq!(second.left().resume().unwrap_err(), AcquireError::Closed);
         settled(&semaphore, 0, 0);
     });
@@ -85,10 +60,8 @@ fn close_against_an_unclaimed_grant() {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        race(
-            (Arc::clone(&semaphore), task),
-            [|(semaphore, _)| semaphore.close(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|(semaphore, _)| semaphore.close(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 1, 0);
     });
 }

@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use super::witness::Witness;
 use crate::request::{Limited, Unlimited};
@@ -15,6 +16,8 @@ use crate::{
     CancelSource, Condition, Mutex, OwnedMutexGuard, OwnerKey, ReentrantCondition, ReentrantLock,
     Request, RwLock, WaitError, WriteCondition,
 };
+
+on_both_sides!(a_signal, an_urgent_signal);
 
 /// A lock, and one of its conditions.
 #[derive(Default)]
@@ -57,53 +60,24 @@ impl Place {
     }
 }
 
-/// A thread waits until something is so, and another makes it so. The signal is not lost, and they are
+/// One waits until something is so, and a thread makes it so. The signal is not lost, and they are
 /// not inside together.
-#[test]
-fn a_signal_against_a_thread() {
+fn a_signal<S: Side>() {
     explore_within(4, || {
-        let (place, _) = race(
-            (Place::default(), Witness::new()),
-            [
-                |(Place { lock, condition }, witness)| {
-                    let guard = lock.lock().wait();
-                    let guard = condition.wait_while(guard, |value| *value == 0).wait();
-                    witness.change();
-                    drop(guard);
-                },
-                |(Place { lock, condition }, witness)| {
-                    let mut guard = lock.lock().wait();
-                    witness.change();
-                    *guard = 1;
-                    condition.signal(&guard);
-                },
-            ],
-        );
-        place.assert_settled();
-    });
-}
-
-/// The same with a task.
-#[test]
-fn a_signal_against_a_task() {
-    explore_within(4, || {
-        let (place, _) = race(
-            (Place::default(), Witness::new()),
-            [
-                |(Place { lock, condition }, witness)| {
-                    let guard = Task::new(lock.lock()).run();
-                    let guard = Task::new(condition.wait_while(guard, |value| *value == 0)).run();
-                    witness.change();
-                    drop(guard);
-                },
-                |(Place { lock, condition }, witness)| {
-                    let mut guard = lock.lock().wait();
-                    witness.change();
-                    *guard = 1;
-                    condition.signal(&guard);
-                },
-            ],
-        );
+        let (place, _) = with((Place::default(), Witness::new())).race([
+            |(Place { lock, condition }, witness)| {
+                let guard = S::finish(lock.lock());
+                let guard = S::finish(condition.wait_while(guard, |value| *value == 0));
+                witness.change();
+                drop(guard);
+            },
+            |(Place { lock, condition }, witness)| {
+                let mut guard = lock.lock().wait();
+                witness.change();
+                *guard = 1;
+                condition.signal(&guard);
+            },
+        ]);
         place.assert_settled();
     });
 }
@@ -115,24 +89,21 @@ fn a_broadcast_against_two() {
     explore_within(3, || {
         let place = Place::default();
         let task = place.waiting();
-        let (place, _, witness) = race(
-            (place, task, Witness::new()),
-            [
-                |(Place { lock, condition }, task, witness)| {
-                    let mut guard = lock.lock().wait();
-                    *guard = 1;
-                    assert!(condition.broadcast(&guard) > 0);
-                    drop(guard);
-                    let _guard = task.take().resume();
-                    witness.change();
-                },
-                |(Place { lock, condition }, _, witness)| {
-                    let guard = lock.lock().wait();
-                    let _guard = condition.wait_while(guard, |value| *value == 0).wait();
-                    witness.change();
-                },
-            ],
-        );
+        let (place, _, witness) = with((place, task, Witness::new())).race([
+            |(Place { lock, condition }, task, witness)| {
+                let mut guard = lock.lock().wait();
+                *guard = 1;
+                assert!(condition.broadcast(&guard) > 0);
+                drop(guard);
+                let _guard = task.take().resume();
+                witness.change();
+            },
+            |(Place { lock, condition }, _, witness)| {
+                let guard = lock.lock().wait();
+                let _guard = condition.wait_while(guard, |value| *value == 0).wait();
+                witness.change();
+            },
+        ]);
         place.assert_settled();
         assert_eq!(witness.look(), 2);
     });
@@ -145,10 +116,10 @@ fn a_signal_against_cancel() {
         let (place, source) = (Place::default(), CancelSource::new());
         let (first, second) = (place.waiting_until(&source), place.waiting());
         let guard = place.entered();
-        let (place, ..) = race(
-            (place, guard, source),
-            [|(place, guard, _)| place.signal(guard.take()), |(_, _, source)| source.cancel()],
-        );
+        let (place, ..) = with((place, guard, source)).race([
+            |(place, guard, _)| place.signal(guard.take()),
+            |(_, _, source)| source.cancel(),
+        ]);
         match first.left().resume() {
             Ok(_guard) => {
                 assert_eq!(place.condition.waiters(), 1);
@@ -168,23 +139,20 @@ fn a_signal_against_cancel() {
 #[test]
 fn a_signal_against_cancel_of_a_thread() {
     explore_within(2, || {
-        let (place, _, witness, basket) = race(
-            (Place::default(), CancelSource::new(), Witness::new(), Basket::default()),
-            [
-                |(Place { lock, condition }, source, witness, basket)| {
-                    let waited =
-                        condition.wait(lock.lock().wait()).cancel_on(&source.token()).wait();
-                    witness.change();
-                    basket.add(waited.is_ok().then_some(1));
-                },
-                |(_, source, ..)| source.cancel(),
-                |(Place { lock, condition }, _, witness, basket)| {
-                    let guard = lock.lock().wait();
-                    witness.change();
-                    basket.add(condition.signal(&guard).then_some(1));
-                },
-            ],
-        );
+        let objects = (Place::default(), CancelSource::new(), Witness::new(), Basket::default());
+        let (place, _, witness, basket) = with(objects).race([
+            |(Place { lock, condition }, source, witness, basket)| {
+                let waited = condition.wait(lock.lock().wait()).cancel_on(&source.token()).wait();
+                witness.change();
+                basket.add(waited.is_ok().then_some(1));
+            },
+            |(_, source, ..)| source.cancel(),
+            |(Place { lock, condition }, _, witness, basket)| {
+                let guard = lock.lock().wait();
+                witness.change();
+                basket.add(condition.signal(&guard).then_some(1));
+            },
+        ]);
         place.assert_settled();
         assert_eq!(witness.look(), 2);
         // Whoever signalled somebody has, and nobody else.
@@ -200,10 +168,8 @@ fn a_signal_against_time_out() {
         let first = Task::queued(place.condition.wait(place.enter()).timeout(HOUR));
         let second = place.waiting();
         let guard = place.entered();
-        let (place, _) = race(
-            (place, guard),
-            [|(place, guard)| place.signal(guard.take()), |_| assert!(time_passes())],
-        );
+        let (place, _) = with((place, guard))
+            .race([|(place, guard)| place.signal(guard.take()), |_| assert!(time_passes())]);
         match first.left().resume() {
             Ok(_guard) => drop(second),
             Err(interrupted) => {
@@ -220,21 +186,19 @@ fn a_signal_against_time_out() {
 #[test]
 fn a_signal_against_time_out_of_a_thread() {
     explore_within(3, || {
-        let (place, witness, basket) = race(
-            (Place::default(), Witness::new(), Basket::default()),
-            [
-                |(Place { lock, condition }, witness, basket)| {
-                    let waited = condition.wait(lock.lock().wait()).timeout(HOUR).wait();
-                    witness.change();
-                    basket.add(waited.is_ok().then_some(1));
-                },
-                |(Place { lock, condition }, witness, basket)| {
-                    let guard = lock.lock().wait();
-                    witness.change();
-                    basket.add(condition.signal(&guard).then_some(1));
-                },
-            ],
-        );
+        let objects = (Place::default(), Witness::new(), Basket::default());
+        let (place, witness, basket) = with(objects).race([
+            |(Place { lock, condition }, witness, basket)| {
+                let waited = condition.wait(lock.lock().wait()).timeout(HOUR).wait();
+                witness.change();
+                basket.add(waited.is_ok().then_some(1));
+            },
+            |(Place { lock, condition }, witness, basket)| {
+                let guard = lock.lock().wait();
+                witness.change();
+                basket.add(condition.signal(&guard).then_some(1));
+            },
+        ]);
         place.assert_settled();
         assert_eq!(witness.look(), 2);
         assert!(matches!(basket.sorted()[..], [] | [1, 1]));
@@ -248,10 +212,10 @@ fn a_signal_against_drop() {
         let place = Place::default();
         let (first, second) = (place.waiting(), place.waiting());
         let guard = place.entered();
-        let (place, ..) = race(
-            (place, guard, first),
-            [|(place, guard, _)| place.signal(guard.take()), |(_, _, first)| drop(first.take())],
-        );
+        let (place, ..) = with((place, guard, first)).race([
+            |(place, guard, _)| place.signal(guard.take()),
+            |(_, _, first)| drop(first.take()),
+        ]);
         drop(second.left().resume());
         place.assert_settled();
     });
@@ -265,20 +229,17 @@ fn drop_of_a_signalled_task_against_a_newcomer() {
         let place = Place::default();
         let (first, second) = (place.waiting(), place.waiting());
         place.signal(place.enter());
-        let (place, ..) = race(
-            (place, first, second, Witness::new()),
-            [
-                |(place, _, _, witness)| {
-                    let _guard = place.enter();
-                    witness.change();
-                },
-                |(_, first, second, witness)| {
-                    drop(first.take());
-                    let _guard = second.take().resume();
-                    witness.change();
-                },
-            ],
-        );
+        let (place, ..) = with((place, first, second, Witness::new())).race([
+            |(place, _, _, witness)| {
+                let _guard = place.enter();
+                witness.change();
+            },
+            |(_, first, second, witness)| {
+                drop(first.take());
+                let _guard = second.take().resume();
+                witness.change();
+            },
+        ]);
         place.assert_settled();
     });
 }
@@ -290,15 +251,12 @@ fn a_broadcast_against_drop() {
         let place = Place::default();
         let (first, second) = (place.waiting(), place.waiting());
         let guard = place.entered();
-        let (place, ..) = race(
-            (place, guard, first),
-            [
-                |(place, guard, _)| {
-                    assert!(matches!(place.condition.broadcast(&guard.take()), 1 | 2));
-                },
-                |(_, _, first)| drop(first.take()),
-            ],
-        );
+        let (place, ..) = with((place, guard, first)).race([
+            |(place, guard, _)| {
+                assert!(matches!(place.condition.broadcast(&guard.take()), 1 | 2));
+            },
+            |(_, _, first)| drop(first.take()),
+        ]);
         drop(second.left().resume());
         place.assert_settled();
     });
@@ -313,21 +271,17 @@ fn a_signalled_task_that_does_not_come() {
         let signalled = place.waiting();
         place.signal(place.enter());
         let newcomer = Task::queued(place.lock.lock_owned());
-        let (place, ..) = race(
-            (place, signalled, newcomer, Witness::new()),
-            [
-                |(_, signalled, _, witness)| {
-                    let _guard = signalled.take().run();
-                    witness.change();
-                },
-                |(_, _, newcomer, witness)| {
-                    time_passes();
-                    time_passes();
-                    let _guard = newcomer.take().resume();
-                    witness.change();
-                },
-            ],
-        );
+        let (place, ..) = with((place, signalled, newcomer, Witness::new())).race([
+            |(_, signalled, _, witness)| {
+                let _guard = signalled.take().run();
+                witness.change();
+            },
+            |(_, _, newcomer, witness)| {
+                two_ticks();
+                let _guard = newcomer.take().resume();
+                witness.change();
+            },
+        ]);
         place.assert_settled();
     });
 }
@@ -338,47 +292,40 @@ fn an_urgent_signal_against_a_newcomer() {
     explore_within(2, || {
         let place = Place::default();
         let signalled = place.waiting();
-        let (place, _) = race(
-            (place, signalled),
-            [
-                |(place, _)| assert!(matches!(*place.enter(), 0 | 3)),
-                |(_, signalled)| {
-                    let mut guard = signalled.take().resume();
-                    assert_eq!(std::mem::replace(&mut *guard, 2), 1);
-                },
-                |(place, _)| {
-                    let mut guard = place.enter();
-                    *guard = 1;
-                    let mut guard = place.condition.signal_urgent(guard).wait();
-                    assert_eq!(std::mem::replace(&mut *guard, 3), 2);
-                },
-            ],
-        );
+        let (place, _) = with((place, signalled)).race([
+            |(place, _)| assert!(matches!(*place.enter(), 0 | 3)),
+            |(_, signalled)| {
+                let mut guard = signalled.take().resume();
+                assert_eq!(std::mem::replace(&mut *guard, 2), 1);
+            },
+            |(place, _)| {
+                let mut guard = place.enter();
+                *guard = 1;
+                let mut guard = place.condition.signal_urgent(guard).wait();
+                assert_eq!(std::mem::replace(&mut *guard, 3), 2);
+            },
+        ]);
         place.assert_settled();
     });
 }
 
-/// The same between threads.
-#[test]
-fn an_urgent_signal_against_a_thread() {
+/// The same between two who may both have to wait for the lock.
+fn an_urgent_signal<S: Side>() {
     explore_within(3, || {
-        let place = race(
-            Place::default(),
-            [
-                |Place { lock, condition }| {
-                    let guard = lock.lock().wait();
-                    let mut guard = condition.wait_while(guard, |value| *value == 0).wait();
-                    assert!(matches!(*guard, 1 | 4));
-                    *guard += 1;
-                },
-                |Place { lock, condition }| {
-                    let mut guard = lock.lock().wait();
-                    *guard = 1;
-                    let mut guard = condition.signal_urgent(guard).wait();
-                    *guard += 3;
-                },
-            ],
-        );
+        let place = with(Place::default()).race([
+            |Place { lock, condition }| {
+                let guard = S::finish(lock.lock());
+                let mut guard = S::finish(condition.wait_while(guard, |value| *value == 0));
+                assert!(matches!(*guard, 1 | 4));
+                *guard += 1;
+            },
+            |Place { lock, condition }| {
+                let mut guard = S::finish(lock.lock());
+                *guard = 1;
+                let mut guard = S::finish(condition.signal_urgent(guard));
+                *guard += 3;
+            },
+        ]);
         assert_eq!(*place.enter(), 5);
         place.assert_settled();
     });
@@ -397,22 +344,16 @@ fn an_urgent_signal_taken_back_against_claim() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        let (signalled, _) = race(
-            (signalled, Witness::new()),
-            [
-                |(signalled, witness)| {
-                    let mut task = signalled.take();
-                    match task.poll() {
-                        Poll::Ready(_guard) => witness.change(),
-                        Poll::Pending => signalled.put(task),
-                    }
-                },
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        let (signalled, _) = with((signalled, Witness::new())).race([
+            |(signalled, witness)| {
+                let mut task = signalled.take();
+                match task.poll() {
+                    Poll::Ready(_guard) => witness.change(),
+                    Poll::Pending => signalled.put(task),
+                }
+            },
+            |_| two_ticks(),
+        ]);
         let guard = signaller.left().resume();
         if let Some(missed) = signalled.if_left() {
             assert!(place.condition.signal(&guard));
@@ -431,16 +372,7 @@ fn an_urgent_signal_taken_back_against_drop() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        race(
-            signalled,
-            [
-                |signalled| drop(signalled.take()),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        with(signalled).race([|signalled| drop(signalled.take()), |_| two_ticks()]);
         drop(signaller.left().resume());
         place.assert_settled();
     });
@@ -454,16 +386,7 @@ fn an_urgent_signal_passed_on() {
         let place = Place::default();
         let (signalled, next) = (place.waiting(), place.waiting());
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
-        race(
-            signalled,
-            [
-                |signalled| drop(signalled.take()),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        with(signalled).race([|signalled| drop(signalled.take()), |_| two_ticks()]);
         let mut next = next.left();
         if place.condition.is_awaited() {
             drop(next);
@@ -486,16 +409,12 @@ fn a_signal_to_one_who_missed_its_turn() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        time_passes();
-        time_passes();
+        two_ticks();
         let guard = For::one_side(signaller.left().resume());
-        let (place, ..) = race(
-            (place, guard, signalled),
-            [
-                |(place, guard, _)| place.signal(guard.take()),
-                |(.., signalled)| drop(signalled.take().run()),
-            ],
-        );
+        let (place, ..) = with((place, guard, signalled)).race([
+            |(place, guard, _)| place.signal(guard.take()),
+            |(.., signalled)| drop(signalled.take().run()),
+        ]);
         place.assert_settled();
     });
 }
@@ -508,13 +427,9 @@ fn an_urgent_signal_taken_back_against_cancel() {
         let (place, source) = (Place::default(), CancelSource::new());
         let signalled = place.waiting_until(&source);
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
-        race(
-            source,
-            [CancelSource::cancel, |_| {
-                assert!(time_passes());
-                assert!(time_passes());
-            }],
-        );
+        with(source).race([CancelSource::cancel, |_| {
+            assert!(time_passes() && time_passes());
+        }]);
         drop(signaller.left().resume());
         let interrupted = signalled.left().run().unwrap_err();
         assert_eq!(interrupted.why, WaitError::Cancelled);
@@ -530,13 +445,10 @@ fn an_urgent_signal_against_cancel() {
         let (place, source) = (Place::default(), CancelSource::new());
         let signalled = place.waiting_until(&source);
         let signaller = Task::queued(place.condition.signal_urgent(place.enter()));
-        race(
-            (source, signalled),
-            [
-                |(source, _)| source.cancel(),
-                |(_, signalled)| drop(signalled.take().resume().unwrap()),
-            ],
-        );
+        with((source, signalled)).race([
+            |(source, _)| source.cancel(),
+            |(_, signalled)| drop(signalled.take().resume().unwrap()),
+        ]);
         drop(signaller.left().resume());
         place.assert_settled();
     });
@@ -548,13 +460,10 @@ fn an_urgent_signal_against_drop_of_the_signaller() {
     explore_within(4, || {
         let place = Place::default();
         let (signalled, signaller) = urgent(&place);
-        race(
-            (signalled, signaller),
-            [
-                |(signalled, _)| drop(signalled.take().resume()),
-                |(_, signaller)| drop(signaller.take()),
-            ],
-        );
+        with((signalled, signaller)).race([
+            |(signalled, _)| drop(signalled.take().resume()),
+            |(_, signaller)| drop(signaller.take()),
+        ]);
         place.assert_settled();
     });
 }
@@ -564,26 +473,22 @@ fn an_urgent_signal_against_drop_of_the_signaller() {
 fn a_signal_against_an_owner() {
     explore_within(4, || {
         let lock = ReentrantLock::new(std::sync::atomic::AtomicU32::new(0));
-        let (lock, condition) = race(
-            (lock, ReentrantCondition::new()),
-            [
-                |(lock, condition)| {
-                    use std::sync::atomic::Ordering::Relaxed;
-                    let key = OwnerKey::new();
-                    let _outer = lock.lock_as(&key).wait().unwrap();
-                    let inner = lock.lock_as(&key).wait().unwrap();
-                    let _inner =
-                        condition.wait_while(inner, |value| value.load(Relaxed) == 0).wait();
-                    assert_eq!(lock.holds(), 2);
-                },
-                |(lock, condition)| {
-                    let key = OwnerKey::new();
-                    let guard = lock.lock_as(&key).wait().unwrap();
-                    guard.store(1, std::sync::atomic::Ordering::Relaxed);
-                    condition.signal(&guard);
-                },
-            ],
-        );
+        let (lock, condition) = with((lock, ReentrantCondition::new())).race([
+            |(lock, condition)| {
+                use std::sync::atomic::Ordering::Relaxed;
+                let key = OwnerKey::new();
+                let _outer = lock.lock_as(&key).wait().unwrap();
+                let inner = lock.lock_as(&key).wait().unwrap();
+                let _inner = condition.wait_while(inner, |value| value.load(Relaxed) == 0).wait();
+                assert_eq!(lock.holds(), 2);
+            },
+            |(lock, condition)| {
+                let key = OwnerKey::new();
+                let guard = lock.lock_as(&key).wait().unwrap();
+                guard.store(1, std::sync::atomic::Ordering::Relaxed);
+                condition.signal(&guard);
+            },
+        ]);
         assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
     });
 }
@@ -598,18 +503,15 @@ fn a_dropped_guard_against_a_signal_of_its_owner() {
         let outer = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
         let waiting = Task::queued(condition.wait(lock.lock_owned_as(&key).wait().unwrap()));
         let guard = For::one_side(lock.lock_owned_as(&OwnerKey::new()).wait().unwrap());
-        let (lock, condition, ..) = race(
-            (lock, condition, outer, waiting, guard),
-            [
-                |(lock, condition, _, waiting, guard)| {
-                    assert!(condition.signal(&guard.take()));
-                    let guard = waiting.take().resume();
-                    assert!((1..=2).contains(&lock.holds()));
-                    drop(guard);
-                },
-                |(_, _, outer, ..)| drop(outer.take()),
-            ],
-        );
+        let (lock, condition, ..) = with((lock, condition, outer, waiting, guard)).race([
+            |(lock, condition, _, waiting, guard)| {
+                assert!(condition.signal(&guard.take()));
+                let guard = waiting.take().resume();
+                assert!((1..=2).contains(&lock.holds()));
+                drop(guard);
+            },
+            |(_, _, outer, ..)| drop(outer.take()),
+        ]);
         assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
     });
 }
@@ -622,21 +524,18 @@ fn a_dropped_guard_against_the_wait_of_its_owner() {
         let (condition, key) = (ReentrantCondition::new(), OwnerKey::new());
         let outer = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
         let inner = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
-        let (lock, condition, ..) = race(
-            (lock, condition, outer, inner),
-            [
-                |(lock, condition, _, inner)| {
-                    let mut waiting = Box::pin(condition.wait(inner.take()));
-                    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-                    assert!(waiting.as_mut().poll(&mut context).is_pending());
-                    let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
-                    assert!(condition.signal(&other));
-                    drop(other);
-                    assert!(waiting.as_mut().poll(&mut context).is_ready());
-                },
-                |(_, _, outer, _)| drop(outer.take()),
-            ],
-        );
+        let (lock, condition, ..) = with((lock, condition, outer, inner)).race([
+            |(lock, condition, _, inner)| {
+                let mut waiting = Box::pin(condition.wait(inner.take()));
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                assert!(waiting.as_mut().poll(&mut context).is_pending());
+                let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
+                assert!(condition.signal(&other));
+                drop(other);
+                assert!(waiting.as_mut().poll(&mut context).is_ready());
+            },
+            |(_, _, outer, _)| drop(outer.take()),
+        ]);
         assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
     });
 }
@@ -649,22 +548,19 @@ fn a_new_guard_against_the_wait_of_its_owner() {
         let lock = Arc::new(ReentrantLock::new(()));
         let (condition, key) = (ReentrantCondition::new(), OwnerKey::new());
         let guard = For::one_side(lock.lock_owned_as(&key).wait().unwrap());
-        let (lock, condition, ..) = race(
-            (lock, condition, key, guard),
-            [
-                |(lock, condition, _, guard)| {
-                    let mut waiting = Task::new(condition.wait(guard.take()));
-                    assert!(waiting.poll().is_pending());
-                    let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
-                    assert!(condition.signal(&other));
-                    drop(other);
-                    let guard = waiting.resume();
-                    assert!((1..=2).contains(&lock.holds()));
-                    drop(guard);
-                },
-                |(lock, _, key, _)| drop(lock.lock_owned_as(key).wait().unwrap()),
-            ],
-        );
+        let (lock, condition, ..) = with((lock, condition, key, guard)).race([
+            |(lock, condition, _, guard)| {
+                let mut waiting = Task::new(condition.wait(guard.take()));
+                assert!(waiting.poll().is_pending());
+                let other = lock.lock_owned_as(&OwnerKey::new()).wait().unwrap();
+                assert!(condition.signal(&other));
+                drop(other);
+                let guard = waiting.resume();
+                assert!((1..=2).contains(&lock.holds()));
+                drop(guard);
+            },
+            |(lock, _, key, _)| drop(lock.lock_owned_as(key).wait().unwrap()),
+        ]);
         assert_eq!((lock.waiters(), lock.holds(), condition.waiters()), (0, 0, 0));
     });
 }
@@ -675,24 +571,21 @@ fn signalling_and_leaving_against_a_newcomer() {
     explore_within(3, || {
         let place = Place::default();
         let (waiting, guard) = (place.waiting(), place.entered());
-        let (place, ..) = race(
-            (place, waiting, guard, Witness::new()),
-            [
-                |(place, waiting, guard, witness)| {
-                    let mut guard = guard.take();
-                    *guard = 1;
-                    assert!(place.condition.signal_and_leave(guard));
-                    let mut guard = waiting.take().resume();
-                    assert_eq!(std::mem::take(&mut *guard), 1, "nobody was in between");
-                    witness.change();
-                },
-                |(place, _, _, witness)| {
-                    let guard = place.enter();
-                    assert_eq!(*guard, 0);
-                    witness.change();
-                },
-            ],
-        );
+        let (place, ..) = with((place, waiting, guard, Witness::new())).race([
+            |(place, waiting, guard, witness)| {
+                let mut guard = guard.take();
+                *guard = 1;
+                assert!(place.condition.signal_and_leave(guard));
+                let mut guard = waiting.take().resume();
+                assert_eq!(std::mem::take(&mut *guard), 1, "nobody was in between");
+                witness.change();
+            },
+            |(place, _, _, witness)| {
+                let guard = place.enter();
+                assert_eq!(*guard, 0);
+                witness.change();
+            },
+        ]);
         place.assert_settled();
     });
 }
@@ -704,20 +597,17 @@ fn a_signal_against_a_reader() {
         let (lock, condition) = (Arc::new(RwLock::new(())), WriteCondition::new());
         let writer = Task::queued(condition.wait(lock.write_owned().wait()));
         let guard = For::one_side(lock.write_owned().wait());
-        let (lock, condition, ..) = race(
-            (lock, condition, writer, guard, Witness::new()),
-            [
-                |(lock, .., witness)| {
-                    let _guard = lock.read().wait();
-                    witness.look();
-                },
-                |(_, condition, writer, guard, witness)| {
-                    assert!(condition.signal(&guard.take()));
-                    let _guard = writer.take().resume();
-                    witness.change();
-                },
-            ],
-        );
+        let (lock, condition, ..) = with((lock, condition, writer, guard, Witness::new())).race([
+            |(lock, .., witness)| {
+                let _guard = lock.read().wait();
+                witness.look();
+            },
+            |(_, condition, writer, guard, witness)| {
+                assert!(condition.signal(&guard.take()));
+                let _guard = writer.take().resume();
+                witness.change();
+            },
+        ]);
         assert_eq!((lock.waiters(), lock.readers(), lock.has_writer()), (0, 0, false));
         assert_eq!(condition.waiters(), 0);
     });

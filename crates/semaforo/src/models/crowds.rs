@@ -16,6 +16,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::checker::spawn;
 use super::race::time_passes;
+use super::side::{ATask, AThread, Side, Wait};
 use crate::primitive::{AtomicU32, Ordering, yield_now};
 
 const THREADS: u32 = 4;
@@ -24,6 +25,11 @@ const OPERATIONS: u32 = 5;
 /// A number below `end`, drawn at random.
 fn draw(end: u32) -> u32 {
     thread_rng().gen_range(0..end)
+}
+
+/// Waits as a thread or as a task, as is drawn.
+fn finish<W: Wait>(wait: W) -> W::Output {
+    if draw(2) == 0 { AThread::finish(wait) } else { ATask::finish(wait) }
 }
 
 /// Lets each thread do its operations on what they share, while the timekeeper lets time pass, and

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::accounts::settled;
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
 use super::task::{Asking, Task};
-use crate::{CancelSource, Latch, Semaphore};
+use crate::{AcquireError, CancelSource, Latch, OwnedPermit, Semaphore};
 
 /// Four tasks that wait for a permit each.
 fn four() -> (Arc<Semaphore>, [Asking; 4]) {
@@ -16,23 +16,22 @@ fn four() -> (Arc<Semaphore>, [Asking; 4]) {
     (semaphore, tasks)
 }
 
+/// All outcomes but that of the third, which is the first that has to be deferred.
+fn but_of_the_third(tasks: [Asking; 4]) -> [Result<OwnedPermit, AcquireError>; 3] {
+    let [first, second, _, fourth] = tasks;
+    [first, second, fourth].map(|task| task.left().resume())
+}
+
 /// All are released at once, while one that has to be deferred polls: it has its permit, and all
 /// are woken.
 #[test]
 fn deferring_against_poll() {
     explore_within(5, || {
-        let (semaphore, tasks) = race(
-            four(),
-            [
-                |(semaphore, _)| semaphore.release(4).unwrap(),
-                |(_, tasks)| drop(tasks[2].take().run().unwrap()),
-            ],
-        );
-        for (number, task) in tasks.into_iter().enumerate() {
-            if number != 2 {
-                drop(task.left().resume().unwrap());
-            }
-        }
+        let (semaphore, tasks) = with(four()).race([
+            |(semaphore, _)| semaphore.release(4).unwrap(),
+            |(_, tasks)| drop(tasks[2].take().run().unwrap()),
+        ]);
+        assert!(but_of_the_third(tasks).iter().all(Result::is_ok));
         settled(&semaphore, 4, 0);
     });
 }
@@ -41,15 +40,11 @@ fn deferring_against_poll() {
 #[test]
 fn deferring_against_drop() {
     explore_within(5, || {
-        let (semaphore, tasks) = race(
-            four(),
-            [|(semaphore, _)| semaphore.release(4).unwrap(), |(_, tasks)| drop(tasks[2].take())],
-        );
-        for (number, task) in tasks.into_iter().enumerate() {
-            if number != 2 {
-                drop(task.left().resume().unwrap());
-            }
-        }
+        let (semaphore, tasks) = with(four()).race([
+            |(semaphore, _)| semaphore.release(4).unwrap(),
+            |(_, tasks)| drop(tasks[2].take()),
+        ]);
+        assert!(but_of_the_third(tasks).iter().all(Result::is_ok));
         settled(&semaphore, 4, 0);
     });
 }
@@ -58,15 +53,11 @@ fn deferring_against_drop() {
 #[test]
 fn deferring_against_drop_with_a_follower() {
     explore_within(5, || {
-        let (semaphore, tasks) = race(
-            four(),
-            [|(semaphore, _)| semaphore.release(3).unwrap(), |(_, tasks)| drop(tasks[2].take())],
-        );
-        for (number, task) in tasks.into_iter().enumerate() {
-            if number != 2 {
-                drop(task.left().resume().unwrap());
-            }
-        }
+        let (semaphore, tasks) = with(four()).race([
+            |(semaphore, _)| semaphore.release(3).unwrap(),
+            |(_, tasks)| drop(tasks[2].take()),
+        ]);
+        assert!(but_of_the_third(tasks).iter().all(Result::is_ok));
         settled(&semaphore, 3, 0);
     });
 }
@@ -75,13 +66,10 @@ fn deferring_against_drop_with_a_follower() {
 #[test]
 fn two_releasers_defer() {
     explore_within(5, || {
-        let (semaphore, tasks) = race(
-            four(),
-            [
-                |(semaphore, _)| semaphore.release(3).unwrap(),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, tasks) = with(four()).race([
+            |(semaphore, _)| semaphore.release(3).unwrap(),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+        ]);
         for task in tasks {
             drop(task.left().resume().unwrap());
         }
@@ -93,18 +81,11 @@ fn two_releasers_defer() {
 #[test]
 fn closing_against_poll() {
     explore_within(5, || {
-        let (semaphore, tasks) = race(
-            four(),
-            [
-                |(semaphore, _)| semaphore.close(),
-                |(_, tasks)| assert!(tasks[2].take().run().is_err()),
-            ],
-        );
-        for (number, task) in tasks.into_iter().enumerate() {
-            if number != 2 {
-                assert!(task.left().resume().is_err());
-            }
-        }
+        let (semaphore, tasks) = with(four()).race([
+            |(semaphore, _)| semaphore.close(),
+            |(_, tasks)| assert!(tasks[2].take().run().is_err()),
+        ]);
+        assert!(but_of_the_third(tasks).iter().all(Result::is_err));
         settled(&semaphore, 0, 0);
     });
 }
@@ -117,10 +98,8 @@ fn deferring_against_cancel() {
         let source = CancelSource::new();
         let tasks = [(); 2].map(|()| Task::queued(semaphore.acquire_owned(1)));
         let last = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&semaphore), source),
-            [|(semaphore, _)| semaphore.release(3).unwrap(), |(_, source)| source.cancel()],
-        );
+        with((Arc::clone(&semaphore), source))
+            .race([|(semaphore, _)| semaphore.release(3).unwrap(), |(_, source)| source.cancel()]);
         for task in tasks {
             drop(task.left().resume().unwrap());
         }
@@ -137,7 +116,8 @@ fn deferring_a_thread() {
         let (first, second) = (Arc::clone(&latch), Arc::clone(&latch));
         let first = Task::queued(async move { first.opened().await });
         let second = Task::queued(async move { second.opened().await });
-        race(Arc::clone(&latch), [|latch| latch.opened().wait(), |latch| _ = latch.count_down()]);
+        with(Arc::clone(&latch))
+            .race([|latch| latch.opened().wait(), |latch| _ = latch.count_down()]);
         first.left().resume();
         second.left().resume();
         assert_eq!(latch.waiters(), 0);

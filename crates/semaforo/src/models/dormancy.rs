@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, race, time_passes};
+use super::race::{HOUR, time_passes, two_ticks, with};
 use super::task::{Asking, Task};
 use crate::{CancelSource, Semaphore, WaitError};
 
@@ -26,17 +26,13 @@ fn unclaimed() -> (Arc<Semaphore>, Asking, Asking) {
 #[test]
 fn revoke_against_claim() {
     explore_within(4, || {
-        let (semaphore, ..) = race(
-            unclaimed(),
-            [
-                |(_, granted, _)| drop(granted.take().run().unwrap()),
-                |(_, _, follower)| {
-                    time_passes();
-                    time_passes();
-                    drop(follower.take().resume().unwrap());
-                },
-            ],
-        );
+        let (semaphore, ..) = with(unclaimed()).race([
+            |(_, granted, _)| drop(granted.take().run().unwrap()),
+            |(_, _, follower)| {
+                two_ticks();
+                drop(follower.take().resume().unwrap());
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -45,10 +41,8 @@ fn revoke_against_claim() {
 #[test]
 fn first_tick_against_claim() {
     explore(|| {
-        let (semaphore, _, follower) = race(
-            unclaimed(),
-            [|(_, granted, _)| drop(granted.take().run().unwrap()), |_| _ = time_passes()],
-        );
+        let (semaphore, _, follower) = with(unclaimed())
+            .race([|(_, granted, _)| drop(granted.take().run().unwrap()), |_| _ = time_passes()]);
         drop(follower.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -58,17 +52,13 @@ fn first_tick_against_claim() {
 #[test]
 fn revoke_against_drop() {
     explore_within(5, || {
-        let (semaphore, ..) = race(
-            unclaimed(),
-            [
-                |(_, granted, _)| drop(granted.take()),
-                |(_, _, follower)| {
-                    time_passes();
-                    time_passes();
-                    drop(follower.take().resume().unwrap());
-                },
-            ],
-        );
+        let (semaphore, ..) = with(unclaimed()).race([
+            |(_, granted, _)| drop(granted.take()),
+            |(_, _, follower)| {
+                two_ticks();
+                drop(follower.take().resume().unwrap());
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -77,16 +67,8 @@ fn revoke_against_drop() {
 #[test]
 fn revoke_against_drop_of_the_follower() {
     explore(|| {
-        let (semaphore, granted, _) = race(
-            unclaimed(),
-            [
-                |(_, _, follower)| drop(follower.take()),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        let (semaphore, granted, _) =
+            with(unclaimed()).race([|(_, _, follower)| drop(follower.take()), |_| two_ticks()]);
         drop(granted.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -100,17 +82,13 @@ fn revoke_against_queueing() {
         let semaphore = Arc::new(Semaphore::new(0));
         let granted = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        race(
-            (Arc::clone(&semaphore), granted),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(_, granted)| {
-                    time_passes();
-                    time_passes();
-                    drop(granted.take());
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), granted)).race([
+            |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+            |(_, granted)| {
+                two_ticks();
+                drop(granted.take());
+            },
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -121,15 +99,14 @@ fn revoke_against_queueing() {
 fn waking_from_dormancy_against_release() {
     explore_within(5, || {
         let (semaphore, granted, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = follower.left().resume().unwrap();
         assert_eq!(semaphore.waiters(), 1);
         let permit = super::race::For::one_side(permit);
-        race(
-            (granted, permit),
-            [|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take().run().unwrap())],
-        );
+        with((granted, permit)).race([
+            |(_, permit)| drop(permit.take()),
+            |(granted, _)| drop(granted.take().run().unwrap()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -139,13 +116,10 @@ fn waking_from_dormancy_against_release() {
 fn drop_while_dormant_against_release() {
     explore(|| {
         let (semaphore, granted, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = super::race::For::one_side(follower.left().resume().unwrap());
-        race(
-            (granted, permit),
-            [|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take())],
-        );
+        with((granted, permit))
+            .race([|(_, permit)| drop(permit.take()), |(granted, _)| drop(granted.take())]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -159,21 +133,14 @@ fn revoke_against_cancel() {
         let granted = Task::queued(semaphore.acquire_owned(1).cancel_on(&source.token()));
         let follower = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        race(
-            (source, follower),
-            [
-                |(source, _)| source.cancel(),
-                |(_, follower)| {
-                    time_passes();
-                    time_passes();
-                    drop(follower.take().resume().unwrap());
-                },
-            ],
-        );
-        match granted.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        with((source, follower)).race([
+            |(source, _)| source.cancel(),
+            |(_, follower)| {
+                two_ticks();
+                drop(follower.take().resume().unwrap());
+            },
+        ]);
+        drop(unless(WaitError::Cancelled, granted.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -186,18 +153,14 @@ fn waking_from_dormancy_against_time_out() {
         let granted = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
         let follower = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        time_passes();
-        time_passes();
+        two_ticks();
         let permit = follower.left().resume().unwrap();
-        race(
-            (Arc::clone(&semaphore), granted),
-            [
-                |_| _ = time_passes(),
-                |(_, granted)| {
-                    assert_eq!(granted.take().run().unwrap_err(), WaitError::TimedOut);
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), granted)).race([
+            |_| _ = time_passes(),
+            |(_, granted)| {
+                assert_eq!(granted.take().run().unwrap_err(), WaitError::TimedOut);
+            },
+        ]);
         drop(permit);
         settled(&semaphore, 1, 0);
     });

@@ -6,41 +6,25 @@ use std::time::Duration;
 
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::{CancelSource, Exchanger, Rejected, WaitError};
+
+on_both_sides!(two_swap);
 
 /// What somebody has in the end: the other's item, or its own.
 fn item<E>(outcome: Result<u32, Rejected<u32, E>>) -> u32 {
     outcome.unwrap_or_else(Rejected::into_item)
 }
 
-/// Two threads swap.
-#[test]
-fn two_threads() {
+/// Two swap.
+fn two_swap<S: Side>() {
     explore(|| {
-        let table = race(
-            Exchanger::new(),
-            [
-                |table| assert_eq!(table.exchange(1).wait(), 2),
-                |table| assert_eq!(table.exchange(2).wait(), 1),
-            ],
-        );
-        assert_eq!(table.waiters(), 0);
-    });
-}
-
-/// Two tasks swap.
-#[test]
-fn two_tasks() {
-    explore(|| {
-        let table = race(
-            Exchanger::new(),
-            [
-                |table| assert_eq!(Task::new(table.exchange(1)).run(), 2),
-                |table| assert_eq!(Task::new(table.exchange(2)).run(), 1),
-            ],
-        );
+        let table = with(Exchanger::new()).race([
+            |table| assert_eq!(S::finish(table.exchange(1)), 2),
+            |table| assert_eq!(S::finish(table.exchange(2)), 1),
+        ]);
         assert_eq!(table.waiters(), 0);
     });
 }
@@ -51,26 +35,23 @@ fn two_pairs() {
     explore_within(2, || {
         let table = Arc::new(Exchanger::new());
         let first = Task::queued(table.exchange_owned(0));
-        let (_, basket) = race(
-            (Arc::clone(&table), Basket::default()),
-            [
-                |(table, basket)| {
-                    let item = table.exchange(1).wait();
-                    assert_ne!(item, 1);
-                    basket.add([item]);
-                },
-                |(table, basket)| {
-                    let item = Task::new(table.exchange(2)).run();
-                    assert_ne!(item, 2);
-                    basket.add([item]);
-                },
-                |(table, basket)| {
-                    let item = table.exchange(3).wait();
-                    assert_ne!(item, 3);
-                    basket.add([item]);
-                },
-            ],
-        );
+        let (_, basket) = with((Arc::clone(&table), Basket::default())).race([
+            |(table, basket)| {
+                let item = table.exchange(1).wait();
+                assert_ne!(item, 1);
+                basket.add([item]);
+            },
+            |(table, basket)| {
+                let item = Task::new(table.exchange(2)).run();
+                assert_ne!(item, 2);
+                basket.add([item]);
+            },
+            |(table, basket)| {
+                let item = table.exchange(3).wait();
+                assert_ne!(item, 3);
+                basket.add([item]);
+            },
+        ]);
         basket.add([first.left().resume()]);
         assert_eq!((basket.sorted(), table.waiters()), (vec![0, 1, 2, 3], 0));
     });
@@ -80,19 +61,17 @@ fn two_pairs() {
 #[test]
 fn pairing_against_cancel() {
     explore_within(3, || {
-        let (table, _, basket) = race(
-            (Exchanger::new(), CancelSource::new(), Basket::default()),
-            [
-                |(table, source, basket)| {
-                    basket.add([item(table.exchange(1).cancel_on(&source.token()).wait())]);
-                },
-                |(table, source, basket)| {
-                    let exchange = table.exchange(2).cancel_on(&source.token());
-                    basket.add([item(Task::new(exchange).run())]);
-                },
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let objects = (Exchanger::new(), CancelSource::new(), Basket::default());
+        let (table, _, basket) = with(objects).race([
+            |(table, source, basket)| {
+                basket.add([item(table.exchange(1).cancel_on(&source.token()).wait())]);
+            },
+            |(table, source, basket)| {
+                let exchange = table.exchange(2).cancel_on(&source.token());
+                basket.add([item(Task::new(exchange).run())]);
+            },
+            |(_, source, _)| source.cancel(),
+        ]);
         assert_eq!((basket.sorted(), table.waiters()), (vec![1, 2], 0));
     });
 }
@@ -103,15 +82,12 @@ fn pairing_against_time_out() {
     explore(|| {
         let table = Arc::new(Exchanger::new());
         let first = Task::queued(table.exchange_owned(1).timeout(HOUR));
-        let (_, basket) = race(
-            (Arc::clone(&table), Basket::default()),
-            [
-                |(table, basket)| {
-                    basket.add([item(table.exchange(2).timeout(Duration::ZERO).wait())]);
-                },
-                |_| assert!(time_passes()),
-            ],
-        );
+        let (_, basket) = with((Arc::clone(&table), Basket::default())).race([
+            |(table, basket)| {
+                basket.add([item(table.exchange(2).timeout(Duration::ZERO).wait())]);
+            },
+            |_| assert!(time_passes()),
+        ]);
         let first = first.left().resume();
         basket.add([match first {
             Ok(item) => {
@@ -131,17 +107,14 @@ fn pairing_against_time_out() {
 #[test]
 fn pairing_against_time_out_of_a_thread() {
     explore_within(4, || {
-        let (table, basket) = race(
-            (Exchanger::new(), Basket::default()),
-            [
-                |(table, basket)| basket.add([item(table.exchange(1).timeout(HOUR).wait())]),
-                |(table, basket)| {
-                    if let Poll::Ready(item) = Task::new(table.exchange(2)).poll() {
-                        basket.add([item]);
-                    }
-                },
-            ],
-        );
+        let (table, basket) = with((Exchanger::new(), Basket::default())).race([
+            |(table, basket)| basket.add([item(table.exchange(1).timeout(HOUR).wait())]),
+            |(table, basket)| {
+                if let Poll::Ready(item) = Task::new(table.exchange(2)).poll() {
+                    basket.add([item]);
+                }
+            },
+        ]);
         // Whoever is paired is paired for good, also with one that is dropped then.
         assert!(matches!(basket.sorted()[..], [1] | [2] | [1, 2]));
         assert_eq!(table.waiters(), 0);
@@ -155,17 +128,14 @@ fn pairing_against_drop() {
     explore(|| {
         let table = Arc::new(Exchanger::new());
         let first = Task::queued(table.exchange_owned(1));
-        let (.., second) = race(
-            (Arc::clone(&table), first, For::later()),
-            [
-                |(table, _, second)| {
-                    let mut task = Task::new(table.exchange_owned(2));
-                    let item = task.poll();
-                    second.put((task, item));
-                },
-                |(_, first, _)| drop(first.take()),
-            ],
-        );
+        let (.., second) = with((Arc::clone(&table), first, For::later())).race([
+            |(table, _, second)| {
+                let mut task = Task::new(table.exchange_owned(2));
+                let item = task.poll();
+                second.put((task, item));
+            },
+            |(_, first, _)| drop(first.take()),
+        ]);
         match second.left() {
             (_, Poll::Ready(item)) => assert_eq!(item, 1),
             (second, Poll::Pending) => {

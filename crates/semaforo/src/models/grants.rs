@@ -5,54 +5,41 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, once_contended, settled};
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
+use super::side::{ATask, AThread, Side, on_both_sides};
 use super::task::{Asking, Task};
-use super::witness::Witness;
+use super::witness::{Witness, all_come_in, enter};
 use crate::{AutoEvent, Latch, Mutex, Semaphore};
 
-/// The first thread that ever has to wait moves the word into a core, while another releases. The
-/// release reaches the word wherever it is, and wakes the thread if it sleeps.
-#[test]
-fn release_against_the_first_thread() {
-    explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
-        settled(&semaphore, 1, 0);
-    });
-}
+on_both_sides!(
+    release_against_the_first,
+    release_on_the_fast_path_against_queueing,
+    asking_while_granted,
+    trying_against_waiting,
+    parking_against_a_signal,
+    a_pulse_against_a_signal,
+);
 
-/// The same with a task.
-#[test]
-fn release_against_the_first_task() {
+/// The first that ever has to wait moves the word into a core, while another releases. The release
+/// reaches the word wherever it is, and wakes the one who waits.
+fn release_against_the_first<S: Side>() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| drop(Task::new(semaphore.acquire(1)).run().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| drop(S::finish(semaphore.acquire(1)).unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
 
 /// The word moved long ago, and nobody waits: the releaser is on its fast path while the waiter
 /// sets the has-waiters bit. One of them sees the other.
-#[test]
-fn release_on_the_fast_path_against_queueing() {
+fn release_on_the_fast_path_against_queueing<S: Side>() {
     explore(|| {
-        let semaphore = race(
-            once_contended(Semaphore::new(0)),
-            [
-                |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(once_contended(Semaphore::new(0))).race([
+            |semaphore| drop(S::finish(semaphore.acquire(1)).unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -62,14 +49,11 @@ fn release_on_the_fast_path_against_queueing() {
 #[test]
 fn two_move_the_word_at_once() {
     explore_within(3, || {
-        let latch = race(
-            Latch::new(1),
-            [
-                |latch| latch.opened().wait(),
-                |latch| latch.opened().wait(),
-                |latch| _ = latch.count_down(),
-            ],
-        );
+        let latch = with(Latch::new(1)).race([
+            |latch| latch.opened().wait(),
+            |latch| latch.opened().wait(),
+            |latch| _ = latch.count_down(),
+        ]);
         assert_eq!((latch.waiters(), latch.count()), (0, 0));
     });
 }
@@ -79,36 +63,29 @@ fn two_move_the_word_at_once() {
 #[test]
 fn asking_while_the_word_moves() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(1),
-            [
-                |semaphore| {
-                    assert_eq!(semaphore.available(), 1);
-                    assert_eq!(semaphore.available(), 1);
-                },
-                |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
-            ],
-        );
+        let semaphore = with(Semaphore::new(1)).race([
+            |semaphore| {
+                assert_eq!(semaphore.available(), 1);
+                assert_eq!(semaphore.available(), 1);
+            },
+            |semaphore| drop(Task::new(semaphore.acquire(2)).poll()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
 
-/// A thread that was granted a permit asks who holds it: it does, although whoever granted it may
-/// not be done.
-#[test]
-fn asking_while_granted() {
+/// One who was granted a permit asks who holds it: it does, although whoever granted it may not be
+/// done.
+fn asking_while_granted<S: Side>() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| {
-                    let permit = semaphore.acquire(1).wait().unwrap();
-                    assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
-                    forget(permit);
-                },
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| {
+                let permit = S::finish(semaphore.acquire(1)).unwrap();
+                assert_eq!((semaphore.available(), semaphore.held()), (0, 1));
+                forget(permit);
+            },
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 0, 1);
     });
 }
@@ -118,15 +95,12 @@ fn asking_while_granted() {
 #[test]
 fn two_releasers_and_two_threads() {
     explore_within(2, || {
-        let semaphore = race(
-            once_contended(Semaphore::new(0)),
-            [
-                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
-                |semaphore| semaphore.release(1).unwrap(),
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(once_contended(Semaphore::new(0))).race([
+            |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| forget(semaphore.acquire(1).wait().unwrap()),
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 0, 2);
     });
 }
@@ -138,10 +112,10 @@ fn two_releasers_and_two_tasks() {
         let semaphore = Arc::new(Semaphore::new(0));
         let first = Task::queued(semaphore.acquire_owned(1));
         let second = Task::queued(semaphore.acquire_owned(1));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         let permits = (first.left().resume().unwrap(), second.left().resume().unwrap());
         settled(&semaphore, 0, 2);
         drop(permits);
@@ -155,10 +129,10 @@ fn two_releasers_and_one_who_wants_both() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let both = Task::queued(semaphore.acquire_owned(2));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| semaphore.release(1).unwrap(), |semaphore| semaphore.release(1).unwrap()],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |semaphore| semaphore.release(1).unwrap(),
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         drop(both.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -170,13 +144,10 @@ fn grant_against_poll() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-                |(_, task)| drop(task.take().run().unwrap()),
-            ],
-        );
+        with((Arc::clone(&semaphore), task)).race([
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+            |(_, task)| drop(task.take().run().unwrap()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -188,10 +159,8 @@ fn grant_against_drop() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [|(semaphore, _)| semaphore.release(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|(semaphore, _)| semaphore.release(1).unwrap(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -203,10 +172,8 @@ fn grant_against_drop_with_a_follower() {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(2));
         let follower = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), task),
-            [|(semaphore, _)| semaphore.release(2).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|(semaphore, _)| semaphore.release(2).unwrap(), |(_, task)| drop(task.take())]);
         drop(follower.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -219,13 +186,10 @@ fn drop_lets_a_follower_through() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let head = Task::queued(semaphore.acquire_owned(2));
-        race(
-            (Arc::clone(&semaphore), head),
-            [
-                |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
-                |(_, head)| drop(head.take()),
-            ],
-        );
+        with((Arc::clone(&semaphore), head)).race([
+            |(semaphore, _)| drop(semaphore.acquire(1).wait().unwrap()),
+            |(_, head)| drop(head.take()),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -238,14 +202,11 @@ fn two_drops_against_a_grant() {
         let first = Task::queued(semaphore.acquire_owned(1));
         let second = Task::queued(semaphore.acquire_owned(1));
         let third = Task::queued(semaphore.acquire_owned(1));
-        race(
-            (Arc::clone(&semaphore), first, second),
-            [
-                |(_, first, _)| drop(first.take()),
-                |(_, _, second)| drop(second.take()),
-                |(semaphore, _, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        with((Arc::clone(&semaphore), first, second)).race([
+            |(_, first, _)| drop(first.take()),
+            |(_, _, second)| drop(second.take()),
+            |(semaphore, _, _)| semaphore.release(1).unwrap(),
+        ]);
         drop(third.left().resume().unwrap());
         settled(&semaphore, 1, 0);
     });
@@ -263,13 +224,10 @@ fn wants_both() -> (Arc<Semaphore>, Asking) {
 #[test]
 fn trying_does_not_overtake() {
     explore(|| {
-        let (semaphore, both) = race(
-            wants_both(),
-            [
-                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-            ],
-        );
+        let (semaphore, both) = with(wants_both()).race([
+            |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+        ]);
         drop(both.left().resume().unwrap());
         settled(&semaphore, 2, 0);
     });
@@ -280,13 +238,10 @@ fn trying_does_not_overtake() {
 #[test]
 fn trying_does_not_overtake_while_another_looks() {
     explore(|| {
-        let (semaphore, both) = race(
-            wants_both(),
-            [
-                |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
-                |(semaphore, _)| assert_eq!(semaphore.waiters(), 1),
-            ],
-        );
+        let (semaphore, both) = with(wants_both()).race([
+            |(semaphore, _)| assert!(semaphore.try_acquire(1).is_err()),
+            |(semaphore, _)| assert_eq!(semaphore.waiters(), 1),
+        ]);
         drop(both);
         settled(&semaphore, 1, 0);
     });
@@ -296,97 +251,52 @@ fn trying_does_not_overtake_while_another_looks() {
 /// what the first did, and both come in.
 #[test]
 fn mutual_exclusion_of_two() {
-    explore(|| {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = Task::new(mutex.lock()).run();
-                    witness.change();
-                },
-            ],
-        );
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 2));
-    });
+    explore(|| all_come_in(Mutex::new(()), [enter::<AThread>, enter::<ATask>]));
 }
 
 /// The same with three.
 #[test]
 fn mutual_exclusion_of_three() {
     explore_within(3, || {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = Task::new(mutex.lock()).run();
-                    witness.change();
-                },
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
-                    witness.change();
-                },
-            ],
-        );
-        assert_eq!((mutex.waiters(), mutex.is_locked(), witness.look()), (0, false, 3));
+        all_come_in(Mutex::new(()), [enter::<AThread>, enter::<ATask>, enter::<AThread>]);
     });
 }
 
 /// One who only tries, beside one who waits and one who holds: trying takes the lock or not, and
 /// is never inside with another.
-#[test]
-fn trying_against_waiting() {
+fn trying_against_waiting<S: Side>() {
     explore(|| {
-        let (mutex, witness) = race(
-            (Mutex::new(()), Witness::new()),
-            [
-                |(mutex, witness)| {
-                    let _guard = mutex.lock().wait();
+        let (mutex, witness) =
+            with((Mutex::new(()), Witness::new())).race([enter::<S>, |(mutex, witness)| {
+                if let Some(_guard) = mutex.try_lock() {
                     witness.change();
-                },
-                |(mutex, witness)| {
-                    if let Some(_guard) = mutex.try_lock() {
-                        witness.change();
-                    }
-                },
-            ],
-        );
+                }
+            }]);
         assert_eq!((mutex.waiters(), mutex.is_locked()), (0, false));
         assert!(matches!(witness.look(), 1 | 2));
     });
 }
 
-/// A thread parks while it is signalled: the signal is stored or wakes it.
-#[test]
-fn parking_against_a_signal() {
+/// One parks while it is signalled: the signal is stored or wakes it.
+fn parking_against_a_signal<S: Side>() {
     explore(|| {
-        let event = race(AutoEvent::new(), [|event| event.happened().wait(), AutoEvent::set]);
+        let event =
+            with(AutoEvent::new()).race([|event| S::finish(event.happened()), AutoEvent::set]);
         assert_eq!((event.waiters(), event.is_set()), (0, false));
     });
 }
 
-/// A pulse, then a signal, and a thread that waits. If the pulse lets it through, the signal is stored,
+/// A pulse, then a signal, and one who waits. If the pulse lets it through, the signal is stored,
 /// and lets it through a second time, but not a third; otherwise the signal is used up by the first.
-#[test]
-fn a_pulse_against_a_signal() {
+fn a_pulse_against_a_signal<S: Side>() {
     explore(|| {
-        let (event, pulsed) = race(
-            (AutoEvent::new(), Basket::default()),
-            [
-                |(event, _)| event.happened().wait(),
-                |(event, pulsed)| {
-                    pulsed.add((0..event.pulse()).map(|_| 1));
-                    event.set();
-                },
-            ],
-        );
+        let (event, pulsed) = with((AutoEvent::new(), Basket::default())).race([
+            |(event, _)| S::finish(event.happened()),
+            |(event, pulsed)| {
+                pulsed.add((0..event.pulse()).map(|_| 1));
+                event.set();
+            },
+        ]);
         let stored = match pulsed.sorted()[..] {
             [] => false,
             [1] => true,

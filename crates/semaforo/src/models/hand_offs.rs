@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, left_in, unless};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::task::Task;
 use crate::queue::blocking::Take;
 use crate::request::Unlimited;
@@ -53,17 +53,17 @@ fn three() -> (Arc<BlockingQueue<u32>>, For<Task<Collecting>>, [Taking; 3]) {
 #[test]
 fn against_cancel_of_a_thread() {
     explore_within(3, || {
-        let (queue, _, basket) = race(
-            (BlockingQueue::bounded(1), CancelSource::new(), Basket::default()),
-            [
-                |(queue, source, basket)| match queue.take().cancel_on(&source.token()).wait() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
+        let (queue, _, basket) =
+            with((BlockingQueue::bounded(1), CancelSource::new(), Basket::default())).race([
+                |(queue, source, basket)| {
+                    basket.add(unless(
+                        WaitError::Cancelled,
+                        queue.take().cancel_on(&source.token()).wait(),
+                    ))
                 },
                 |(_, source, _)| source.cancel(),
                 |(queue, ..)| queue.try_put(1).unwrap(),
-            ],
-        );
+            ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -75,10 +75,8 @@ fn against_cancel_of_a_task() {
         let queue = room_for_two();
         let source = CancelSource::new();
         let task = Task::queued(queue.take_owned().cancel_on(&source.token()));
-        race(
-            (Arc::clone(&queue), source),
-            [|(_, source)| source.cancel(), |(queue, _)| queue.try_put(1).unwrap()],
-        );
+        with((Arc::clone(&queue), source))
+            .race([|(_, source)| source.cancel(), |(queue, _)| queue.try_put(1).unwrap()]);
         match task.left().resume() {
             Ok(item) => assert_eq!((item, left_in(&*queue)), (1, vec![])),
             Err(error) => assert_eq!((error, left_in(&*queue)), (WaitError::Cancelled, vec![1])),
@@ -93,17 +91,11 @@ fn against_cancel_of_a_task_that_polls() {
         let queue = room_for_two();
         let source = CancelSource::new();
         let task = Task::queued(queue.take_owned().cancel_on(&source.token()));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, task, Basket::default()),
-            [
-                |(_, source, ..)| source.cancel(),
-                |(queue, ..)| queue.try_put(1).unwrap(),
-                |(_, _, task, basket)| match task.take().run() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::Cancelled),
-                },
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, task, Basket::default())).race([
+            |(_, source, ..)| source.cancel(),
+            |(queue, ..)| queue.try_put(1).unwrap(),
+            |(_, _, task, basket)| basket.add(unless(WaitError::Cancelled, task.take().run())),
+        ]);
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
 }
@@ -112,16 +104,12 @@ fn against_cancel_of_a_task_that_polls() {
 #[test]
 fn against_time_out_of_a_thread() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (BlockingQueue::bounded(1), Basket::default()),
-            [
-                |(queue, basket)| match queue.take().timeout(HOUR).wait() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |(queue, _)| queue.try_put(1).unwrap(),
-            ],
-        );
+        let (queue, basket) = with((BlockingQueue::bounded(1), Basket::default())).race([
+            |(queue, basket)| {
+                basket.add(unless(WaitError::TimedOut, queue.take().timeout(HOUR).wait()))
+            },
+            |(queue, _)| queue.try_put(1).unwrap(),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -132,7 +120,8 @@ fn against_time_out_of_a_task() {
     explore(|| {
         let queue = Arc::new(BlockingQueue::unbounded());
         let task = Task::queued(queue.take_owned().timeout(HOUR));
-        race(Arc::clone(&queue), [|_| assert!(time_passes()), |queue| queue.try_put(1).unwrap()]);
+        with(Arc::clone(&queue))
+            .race([|_| assert!(time_passes()), |queue| queue.try_put(1).unwrap()]);
         match task.left().resume() {
             Ok(item) => assert_eq!((item, left_in(&*queue)), (1, vec![])),
             Err(error) => assert_eq!((error, left_in(&*queue)), (WaitError::TimedOut, vec![1])),
@@ -146,10 +135,8 @@ fn against_drop() {
     explore(|| {
         let queue = room_for_two();
         let task = taking(&queue);
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task))
+            .race([|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())]);
         assert_eq!(left_in(&*queue), [1]);
     });
 }
@@ -160,10 +147,8 @@ fn against_drop_with_a_follower() {
     explore(|| {
         let queue = room_for_two();
         let (first, second) = (taking(&queue), taking(&queue));
-        race(
-            (Arc::clone(&queue), first),
-            [|(queue, _)| queue.try_put(1).unwrap(), |(_, first)| drop(first.take())],
-        );
+        with((Arc::clone(&queue), first))
+            .race([|(queue, _)| queue.try_put(1).unwrap(), |(_, first)| drop(first.take())]);
         assert_eq!(second.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });
@@ -176,10 +161,8 @@ fn drop_against_the_next_item() {
         let queue = room_for_two();
         let task = taking(&queue);
         queue.try_put(1).unwrap();
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| queue.try_put(2).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task))
+            .race([|(queue, _)| queue.try_put(2).unwrap(), |(_, task)| drop(task.take())]);
         assert_eq!(left_in(&*queue), [1, 2]);
     });
 }
@@ -192,13 +175,10 @@ fn drop_against_a_take() {
         let task = taking(&queue);
         queue.try_put(1).unwrap();
         queue.try_put(2).unwrap();
-        let (.., basket) = race(
-            (Arc::clone(&queue), task, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
-                |(_, task, _)| drop(task.take()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), task, Basket::default())).race([
+            |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
+            |(_, task, _)| drop(task.take()),
+        ]);
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
 }
@@ -212,7 +192,8 @@ fn two_drops_keep_the_order() {
         queue.try_put(1).unwrap();
         queue.try_put(2).unwrap();
         queue.try_put(3).unwrap();
-        race((first, second), [|(first, _)| drop(first.take()), |(_, second)| drop(second.take())]);
+        with((first, second))
+            .race([|(first, _)| drop(first.take()), |(_, second)| drop(second.take())]);
         assert_eq!(left_in(&*queue), [1, 2, 3]);
     });
 }
@@ -223,13 +204,10 @@ fn against_poll() {
     explore(|| {
         let queue = room_for_two();
         let task = taking(&queue);
-        race(
-            (Arc::clone(&queue), task),
-            [
-                |(queue, _)| queue.try_put(1).unwrap(),
-                |(_, task)| assert_eq!(task.take().run(), Ok(1)),
-            ],
-        );
+        with((Arc::clone(&queue), task)).race([
+            |(queue, _)| queue.try_put(1).unwrap(),
+            |(_, task)| assert_eq!(task.take().run(), Ok(1)),
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -240,10 +218,8 @@ fn two_at_once() {
     explore(|| {
         let queue = room_for_two();
         let (first, second) = (taking(&queue), taking(&queue));
-        race(
-            Arc::clone(&queue),
-            [|queue| queue.try_put(1).unwrap(), |queue| queue.try_put(2).unwrap()],
-        );
+        with(Arc::clone(&queue))
+            .race([|queue| queue.try_put(1).unwrap(), |queue| queue.try_put(2).unwrap()]);
         let basket = Basket::default();
         basket.add(first.left().resume());
         basket.add(second.left().resume());
@@ -257,18 +233,14 @@ fn two_at_once() {
 fn taken_back_against_claim() {
     explore_within(4, || {
         let (queue, handed, follower) = unclaimed();
-        let (queue, .., basket) = race(
-            (queue, handed, follower, Basket::default()),
-            [
-                |(_, handed, _, basket)| basket.add(handed.take().run()),
-                |(queue, _, follower, basket)| {
-                    time_passes();
-                    time_passes();
-                    queue.try_put(2).unwrap();
-                    basket.add(follower.take().resume());
-                },
-            ],
-        );
+        let (queue, .., basket) = with((queue, handed, follower, Basket::default())).race([
+            |(_, handed, _, basket)| basket.add(handed.take().run()),
+            |(queue, _, follower, basket)| {
+                two_ticks();
+                queue.try_put(2).unwrap();
+                basket.add(follower.take().resume());
+            },
+        ]);
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
 }
@@ -280,17 +252,13 @@ fn taken_back_for_a_thread() {
         let queue = room_for_two();
         let handed = taking(&queue);
         queue.try_put(1).unwrap();
-        race(
-            (Arc::clone(&queue), handed),
-            [
-                |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
-                |(_, handed)| {
-                    time_passes();
-                    time_passes();
-                    drop(handed.take());
-                },
-            ],
-        );
+        with((Arc::clone(&queue), handed)).race([
+            |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
+            |(_, handed)| {
+                two_ticks();
+                drop(handed.take());
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -299,17 +267,13 @@ fn taken_back_for_a_thread() {
 #[test]
 fn taken_back_against_drop() {
     explore_within(4, || {
-        let (queue, ..) = race(
-            unclaimed(),
-            [
-                |(_, handed, _)| drop(handed.take()),
-                |(_, _, follower)| {
-                    time_passes();
-                    time_passes();
-                    assert_eq!(follower.take().resume(), Ok(1));
-                },
-            ],
-        );
+        let (queue, ..) = with(unclaimed()).race([
+            |(_, handed, _)| drop(handed.take()),
+            |(_, _, follower)| {
+                two_ticks();
+                assert_eq!(follower.take().resume(), Ok(1));
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -318,16 +282,8 @@ fn taken_back_against_drop() {
 #[test]
 fn taken_back_against_drop_of_the_follower() {
     explore(|| {
-        let (queue, handed, _) = race(
-            unclaimed(),
-            [
-                |(_, _, follower)| drop(follower.take()),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        let (queue, handed, _) =
+            with(unclaimed()).race([|(_, _, follower)| drop(follower.take()), |_| two_ticks()]);
         assert_eq!(handed.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });
@@ -339,16 +295,7 @@ fn taken_back_against_the_next_item() {
     explore_within(4, || {
         let (queue, handed, follower) = unclaimed();
         let last = taking(&queue);
-        race(
-            Arc::clone(&queue),
-            [
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-                |queue| queue.try_put(2).unwrap(),
-            ],
-        );
+        with(Arc::clone(&queue)).race([|_| two_ticks(), |queue| queue.try_put(2).unwrap()]);
         let basket = Basket::default();
         basket.add(follower.left().resume());
         basket.add(last.left().resume());
@@ -366,22 +313,16 @@ fn two_taken_back_against_claim() {
         let [first, second, third, fourth] = [(); 4].map(|()| taking(&queue));
         queue.try_put(1).unwrap();
         queue.try_put(2).unwrap();
-        let (_, claimed) = race(
-            (first, Mutex::new(false)),
-            [
-                // If it comes too late, it does not stay.
-                |(first, claimed)| {
-                    if let Poll::Ready(item) = first.take().poll() {
-                        assert_eq!(item, Ok(1));
-                        *claimed.lock().unwrap() = true;
-                    }
-                },
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        let (_, claimed) = with((first, Mutex::new(false))).race([
+            // If it comes too late, it does not stay.
+            |(first, claimed)| {
+                if let Poll::Ready(item) = first.take().poll() {
+                    assert_eq!(item, Ok(1));
+                    *claimed.lock().unwrap() = true;
+                }
+            },
+            |_| two_ticks(),
+        ]);
         if claimed.into_inner().unwrap() {
             assert_eq!(third.left().resume(), Ok(2));
             drop(fourth);
@@ -402,13 +343,7 @@ fn taken_back_against_cancel() {
         let handed = Task::queued(queue.take_owned().cancel_on(&source.token()));
         let follower = taking(&queue);
         queue.try_put(1).unwrap();
-        race(
-            source,
-            [CancelSource::cancel, |_| {
-                time_passes();
-                time_passes();
-            }],
-        );
+        with(source).race([CancelSource::cancel, |_| two_ticks()]);
         assert_eq!(follower.left().resume(), Ok(1));
         assert_eq!(handed.left().run(), Err(WaitError::Cancelled));
         assert_eq!(left_in(&*queue), []);
@@ -421,16 +356,12 @@ fn taken_back_against_cancel() {
 fn waking_from_dormancy_against_a_put() {
     explore_within(4, || {
         let (queue, handed, follower) = unclaimed();
-        time_passes();
-        time_passes();
+        two_ticks();
         assert_eq!(follower.left().resume(), Ok(1));
-        race(
-            (Arc::clone(&queue), handed),
-            [
-                |(queue, _)| queue.try_put(2).unwrap(),
-                |(_, handed)| assert_eq!(handed.take().run(), Ok(2)),
-            ],
-        );
+        with((Arc::clone(&queue), handed)).race([
+            |(queue, _)| queue.try_put(2).unwrap(),
+            |(_, handed)| assert_eq!(handed.take().run(), Ok(2)),
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -442,22 +373,19 @@ fn by_a_newcomer_who_found_no_room() {
     explore_within(3, || {
         let queue = Arc::new(BlockingQueue::bounded(1));
         queue.try_put(1).unwrap();
-        let (_, waiting) = race(
-            (Arc::clone(&queue), Mutex::new(Vec::new())),
-            [
-                |(queue, _)| queue.put(2).wait().unwrap(),
-                |(queue, waiting)| {
-                    assert_eq!(queue.try_take(), Ok(1));
-                    for _ in 0..2 {
-                        let mut task = Task::new(queue.take_owned());
-                        match task.poll() {
-                            Poll::Ready(item) => assert_eq!(item, Ok(2)),
-                            Poll::Pending => waiting.lock().unwrap().push(task),
-                        }
+        let (_, waiting) = with((Arc::clone(&queue), Mutex::new(Vec::new()))).race([
+            |(queue, _)| queue.put(2).wait().unwrap(),
+            |(queue, waiting)| {
+                assert_eq!(queue.try_take(), Ok(1));
+                for _ in 0..2 {
+                    let mut task = Task::new(queue.take_owned());
+                    match task.poll() {
+                        Poll::Ready(item) => assert_eq!(item, Ok(2)),
+                        Poll::Pending => waiting.lock().unwrap().push(task),
                     }
-                },
-            ],
-        );
+                }
+            },
+        ]);
         let mut waiting = waiting.into_inner().unwrap();
         if waiting.len() == 2 {
             while time_passes() {}
@@ -474,13 +402,10 @@ fn by_a_newcomer_who_found_no_room() {
 fn deferring_against_poll() {
     explore_within(4, || {
         let (queue, batch, tasks) = three();
-        let (_, tasks) = race(
-            (batch, tasks),
-            [
-                |(batch, _)| drop(batch.take()),
-                |(_, tasks)| assert_eq!(tasks[2].take().run(), Ok(3)),
-            ],
-        );
+        let (_, tasks) = with((batch, tasks)).race([
+            |(batch, _)| drop(batch.take()),
+            |(_, tasks)| assert_eq!(tasks[2].take().run(), Ok(3)),
+        ]);
         let [first, second, _] = tasks;
         assert_eq!((first.left().resume(), second.left().resume()), (Ok(1), Ok(2)));
         assert_eq!(left_in(&*queue), []);
@@ -492,10 +417,8 @@ fn deferring_against_poll() {
 fn deferring_against_drop() {
     explore_within(4, || {
         let (queue, batch, tasks) = three();
-        let (_, tasks) = race(
-            (batch, tasks),
-            [|(batch, _)| drop(batch.take()), |(_, tasks)| drop(tasks[2].take())],
-        );
+        let (_, tasks) = with((batch, tasks))
+            .race([|(batch, _)| drop(batch.take()), |(_, tasks)| drop(tasks[2].take())]);
         let [first, second, _] = tasks;
         assert_eq!((first.left().resume(), second.left().resume()), (Ok(1), Ok(2)));
         assert_eq!(left_in(&*queue), [3]);
@@ -507,13 +430,10 @@ fn deferring_against_drop() {
 fn returning_a_batch_against_trying_to_take() {
     explore_within(4, || {
         let (queue, batch, tasks) = three();
-        race(
-            (Arc::clone(&queue), batch),
-            [
-                |(_, batch)| drop(batch.take()),
-                |(queue, _)| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
-            ],
-        );
+        with((Arc::clone(&queue), batch)).race([
+            |(_, batch)| drop(batch.take()),
+            |(queue, _)| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
+        ]);
         for (task, item) in tasks.into_iter().zip(1..) {
             assert_eq!(task.left().resume(), Ok(item));
         }
@@ -528,16 +448,7 @@ fn returning_a_batch_against_taking_back() {
     explore_within(4, || {
         let (queue, batch, tasks) = three();
         queue.try_put(4).unwrap();
-        race(
-            batch,
-            [
-                |batch| drop(batch.take()),
-                |_| {
-                    time_passes();
-                    time_passes();
-                },
-            ],
-        );
+        with(batch).race([|batch| drop(batch.take()), |_| two_ticks()]);
         let basket = Basket::default();
         tasks.into_iter().for_each(|task| basket.add(task.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1, 2, 3, 4]);

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use super::tray::{Count, Dropped, Tray};
 use crate::tasks::head::{Run, state};
 use crate::tasks::{Handle, JoinError, Spawn};
 use crate::{CancelSource, CancelToken, WaitError};
+
+on_both_sides!(against_a_join);
 
 /// A task that has yet to be run, its handle, and what is counted: calls, captures and outcomes that are
 /// dropped.
@@ -65,17 +68,13 @@ impl Started {
     }
 }
 
-/// A task joins while the call ends.
-#[test]
-fn against_a_poll() {
-    explore(|| {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| drop(Task::new(started.handle.take()).run().unwrap()),
-            ],
-        );
+/// One joins while the call ends.
+fn against_a_join<S: Side>() {
+    S::explore(4, || {
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| drop(S::finish(started.handle.take()).unwrap()),
+        ]);
         started.settled(1);
     });
 }
@@ -88,13 +87,10 @@ fn against_a_poll_with_another_waker() {
         let mut handle = started.handle.take();
         assert!(Task::new(&mut handle).poll().is_pending());
         started.handle.put(handle);
-        let started = race(
-            started,
-            [
-                |started| started.run(),
-                |started| drop(Task::new(started.handle.take()).run().unwrap()),
-            ],
-        );
+        let started = with(started).race([
+            |started| started.run(),
+            |started| drop(Task::new(started.handle.take()).run().unwrap()),
+        ]);
         started.settled(1);
     });
 }
@@ -105,22 +101,8 @@ fn against_a_poll_with_the_same_waker() {
     explore(|| {
         let started = Started::new();
         let task = Task::queued(started.handle.take());
-        let (started, _) = race(
-            (started, task),
-            [|(started, _)| started.run(), |(_, task)| drop(task.take().run().unwrap())],
-        );
-        started.settled(1);
-    });
-}
-
-/// A thread waits.
-#[test]
-fn against_a_thread() {
-    explore_within(4, || {
-        let started = race(
-            Started::new(),
-            [|started| started.run(), |started| drop(started.handle.take().wait().unwrap())],
-        );
+        let (started, _) = with((started, task))
+            .race([|(started, _)| started.run(), |(_, task)| drop(task.take().run().unwrap())]);
         started.settled(1);
     });
 }
@@ -129,16 +111,13 @@ fn against_a_thread() {
 #[test]
 fn against_time_out_of_a_thread() {
     explore_within(4, || {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| match started.handle.take().timeout(HOUR).wait() {
-                    Ok(_) | Err(WaitError::TimedOut) => (),
-                    Err(error) => panic!("{error:?}"),
-                },
-            ],
-        );
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| {
+                let outcome = started.handle.take().timeout(HOUR).wait();
+                assert!(matches!(outcome, Ok(_) | Err(WaitError::TimedOut)));
+            },
+        ]);
         started.settled(1);
     });
 }
@@ -149,7 +128,7 @@ fn against_time_out_of_a_task() {
     explore_within(4, || {
         let started = Started::new();
         let task = Task::queued(started.handle.take().timeout(HOUR));
-        let started = race(started, [|started| started.run(), |_| assert!(time_passes())]);
+        let started = with(started).race([|started| started.run(), |_| assert!(time_passes())]);
         assert!(matches!(task.left().resume(), Ok(_) | Err(WaitError::TimedOut)));
         started.settled(1);
     });
@@ -159,8 +138,8 @@ fn against_time_out_of_a_task() {
 #[test]
 fn against_dropping_the_handle() {
     explore(|| {
-        let started =
-            race(Started::new(), [|started| started.run(), |started| drop(started.handle.take())]);
+        let started = with(Started::new())
+            .race([|started| started.run(), |started| drop(started.handle.take())]);
         started.settled(1);
     });
 }
@@ -171,8 +150,8 @@ fn against_dropping_a_handle_that_waited() {
     explore(|| {
         let started = Started::new();
         let task = Task::queued(started.handle.take());
-        let (started, _) =
-            race((started, task), [|(started, _)| started.run(), |(_, task)| drop(task.take())]);
+        let (started, _) = with((started, task))
+            .race([|(started, _)| started.run(), |(_, task)| drop(task.take())]);
         started.settled(1);
     });
 }
@@ -181,22 +160,19 @@ fn against_dropping_a_handle_that_waited() {
 #[test]
 fn against_cancel() {
     explore(|| {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| {
-                    let handle = started.handle.take();
-                    if handle.cancel() {
-                        assert!(handle.is_finished());
-                        assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
-                    } else {
-                        assert_eq!(started.calls.get(), 1);
-                        drop(handle.wait().unwrap());
-                    }
-                },
-            ],
-        );
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| {
+                let handle = started.handle.take();
+                if handle.cancel() {
+                    assert!(handle.is_finished());
+                    assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+                } else {
+                    assert_eq!(started.calls.get(), 1);
+                    drop(handle.wait().unwrap());
+                }
+            },
+        ]);
         started.settled(started.calls.get().min(1));
     });
 }
@@ -205,20 +181,14 @@ fn against_cancel() {
 #[test]
 fn against_cancel_and_a_thread() {
     explore_within(3, || {
-        let (started, cancelled) = race(
-            (Started::new(), For::later()),
-            [
-                |(started, _)| started.run(),
-                |(started, cancelled)| cancelled.put(started.task().cancel(state::SHUT_DOWN)),
-                |(started, cancelled): &(Started, For<bool>)| {
-                    let _ = cancelled;
-                    match started.handle.take().wait() {
-                        Ok(outcome) => drop(outcome),
-                        Err(error) => assert!(matches!(error, JoinError::ShutDown)),
-                    }
-                },
-            ],
-        );
+        let (started, cancelled) = with((Started::new(), For::later())).race([
+            |(started, _)| started.run(),
+            |(started, cancelled)| cancelled.put(started.task().cancel(state::SHUT_DOWN)),
+            |(started, _)| {
+                let outcome = started.handle.take().wait();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::ShutDown)));
+            },
+        ]);
         if !cancelled.left() {
             assert_eq!(started.calls.get(), 1);
         }
@@ -230,19 +200,16 @@ fn against_cancel_and_a_thread() {
 #[test]
 fn against_cancel_and_a_poll() {
     explore_within(3, || {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| {
-                    started.task().cancel(0);
-                },
-                |started| match Task::new(started.handle.take()).run() {
-                    Ok(outcome) => drop(outcome),
-                    Err(error) => assert!(matches!(error, JoinError::Cancelled)),
-                },
-            ],
-        );
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| {
+                started.task().cancel(0);
+            },
+            |started| {
+                let outcome = Task::new(started.handle.take()).run();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::Cancelled)));
+            },
+        ]);
         started.settled(started.calls.get().min(1));
     });
 }
@@ -251,22 +218,19 @@ fn against_cancel_and_a_poll() {
 #[test]
 fn two_who_cancel() {
     explore_within(3, || {
-        let (started, cancelled) = race(
-            (Started::new(), Count::default()),
-            [
-                |(started, cancelled)| {
-                    if started.task().cancel(0) {
-                        cancelled.up();
-                    }
-                },
-                |(started, cancelled)| {
-                    if started.handle.take().cancel() {
-                        cancelled.up();
-                    }
-                },
-                |(started, _)| started.run(),
-            ],
-        );
+        let (started, cancelled) = with((Started::new(), Count::default())).race([
+            |(started, cancelled)| {
+                if started.task().cancel(0) {
+                    cancelled.up();
+                }
+            },
+            |(started, cancelled)| {
+                if started.handle.take().cancel() {
+                    cancelled.up();
+                }
+            },
+            |(started, _)| started.run(),
+        ]);
         if cancelled.get() == 0 {
             assert_eq!(started.calls.get(), 1);
         }
@@ -279,16 +243,13 @@ fn two_who_cancel() {
 #[test]
 fn two_who_run() {
     explore_within(3, || {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| {
-                    started.run();
-                    drop(started.handle.take().wait().unwrap());
-                },
-            ],
-        );
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| {
+                started.run();
+                drop(started.handle.take().wait().unwrap());
+            },
+        ]);
         started.settled(1);
     });
 }
@@ -297,16 +258,13 @@ fn two_who_run() {
 #[test]
 fn two_who_run_against_cancel() {
     explore_within(3, || {
-        let started = race(
-            Started::new(),
-            [
-                |started| started.run(),
-                |started| started.run(),
-                |started| {
-                    started.handle.take().cancel();
-                },
-            ],
-        );
+        let started = with(Started::new()).race([
+            |started| started.run(),
+            |started| started.run(),
+            |started| {
+                started.handle.take().cancel();
+            },
+        ]);
         started.settled(started.calls.get().min(1));
     });
 }
@@ -321,21 +279,15 @@ fn with_token() -> (Started, CancelSource) {
 #[test]
 fn against_a_token() {
     explore(|| {
-        let (started, stop) = race(
-            with_token(),
-            [
-                |(started, _)| started.run(),
-                |(started, stop)| {
-                    stop.cancel();
-                    let handle = started.handle.take();
-                    assert!(handle.is_finished(), "the token has not cancelled it");
-                    match handle.wait() {
-                        Ok(outcome) => drop(outcome),
-                        Err(error) => assert!(matches!(error, JoinError::Cancelled)),
-                    }
-                },
-            ],
-        );
+        let (started, stop) = with(with_token()).race([
+            |(started, _)| started.run(),
+            |(started, stop)| {
+                stop.cancel();
+                let handle = started.handle.take();
+                assert!(handle.is_finished(), "the token has not cancelled it");
+                assert!(matches!(handle.wait(), Ok(_) | Err(JoinError::Cancelled)));
+            },
+        ]);
         started.settled(started.calls.get().min(1));
         assert_eq!(stop.token().registrations(), 0);
     });
@@ -345,17 +297,14 @@ fn against_a_token() {
 #[test]
 fn against_a_token_and_a_poll() {
     explore_within(3, || {
-        let (started, stop) = race(
-            with_token(),
-            [
-                |(started, _)| started.run(),
-                |(_, stop)| stop.cancel(),
-                |(started, _)| match Task::new(started.handle.take()).run() {
-                    Ok(outcome) => drop(outcome),
-                    Err(error) => assert!(matches!(error, JoinError::Cancelled)),
-                },
-            ],
-        );
+        let (started, stop) = with(with_token()).race([
+            |(started, _)| started.run(),
+            |(_, stop)| stop.cancel(),
+            |(started, _)| {
+                let outcome = Task::new(started.handle.take()).run();
+                assert!(matches!(outcome, Ok(_) | Err(JoinError::Cancelled)));
+            },
+        ]);
         started.settled(started.calls.get().min(1));
         assert_eq!(stop.token().registrations(), 0);
     });
@@ -367,10 +316,8 @@ fn a_token_against_the_start() {
     explore(|| {
         let stop = CancelSource::new();
         let token = stop.token();
-        let (started, _, token) = race(
-            (Started::prepared(), stop, token),
-            [|(started, _, token)| started.spawn(token), |(_, stop, _)| stop.cancel()],
-        );
+        let (started, _, token) = with((Started::prepared(), stop, token))
+            .race([|(started, _, token)| started.spawn(token), |(_, stop, _)| stop.cancel()]);
         let handle = started.handle.take();
         assert!(handle.is_finished(), "the token has missed it");
         assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));

@@ -3,29 +3,39 @@
 use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, race};
+use super::race::{For, time_passes, with};
 use super::task::Task;
 use super::witness::Witness;
 use crate::RwLock;
 use crate::sync::rwlock::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
-type Reading = For<OwnedRwLockReadGuard<()>>;
-type Writing = For<OwnedRwLockWriteGuard<()>>;
+/// A lock, what it protects, and a guard that one side has.
+type Inside<G> = (Arc<RwLock<()>>, Witness, For<G>);
 
-fn written() -> (Arc<RwLock<()>>, Witness, Writing) {
+fn come_to_read<G>((lock, witness, _): &Inside<G>) {
+    let _guard = lock.read().wait();
+    witness.look();
+}
+
+fn come_to_write<G>((lock, witness, _): &Inside<G>) {
+    let _guard = lock.write().wait();
+    witness.change();
+}
+
+fn written() -> Inside<OwnedRwLockWriteGuard<()>> {
     let lock = Arc::new(RwLock::new(()));
     let guard = For::one_side(lock.write_owned().wait());
     (lock, Witness::new(), guard)
 }
 
-fn read() -> (Arc<RwLock<()>>, Witness, Reading) {
+fn read() -> Inside<OwnedRwLockReadGuard<()>> {
     let lock = Arc::new(RwLock::new(()));
     let guard = For::one_side(lock.read_owned().wait());
     (lock, Witness::new(), guard)
 }
 
 fn nobody_is_in(lock: &RwLock<()>) {
-    while super::race::time_passes() {}
+    while time_passes() {}
     assert_eq!((lock.waiters(), lock.readers(), lock.has_writer()), (0, 0, false));
 }
 
@@ -33,23 +43,11 @@ fn nobody_is_in(lock: &RwLock<()>) {
 #[test]
 fn end_of_a_write_against_both() {
     explore_within(3, || {
-        let (lock, witness, _) = race(
-            written(),
-            [
-                |(lock, witness, _)| {
-                    let _guard = lock.read().wait();
-                    witness.look();
-                },
-                |(lock, witness, _)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-                |(_, witness, guard)| {
-                    let _guard = guard.take();
-                    witness.change();
-                },
-            ],
-        );
+        let (lock, witness, _) =
+            with(written()).race([come_to_read, come_to_write, |(_, witness, guard)| {
+                let _guard = guard.take();
+                witness.change();
+            }]);
         nobody_is_in(&lock);
         assert_eq!(witness.look(), 2);
     });
@@ -59,23 +57,11 @@ fn end_of_a_write_against_both() {
 #[test]
 fn end_of_a_read_against_both() {
     explore_within(3, || {
-        let (lock, witness, _) = race(
-            read(),
-            [
-                |(lock, witness, _)| {
-                    let _guard = lock.read().wait();
-                    witness.look();
-                },
-                |(lock, witness, _)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-                |(_, witness, guard)| {
-                    let _guard = guard.take();
-                    witness.look();
-                },
-            ],
-        );
+        let (lock, witness, _) =
+            with(read()).race([come_to_read, come_to_write, |(_, witness, guard)| {
+                let _guard = guard.take();
+                witness.look();
+            }]);
         nobody_is_in(&lock);
         assert_eq!(witness.look(), 1);
     });
@@ -85,21 +71,12 @@ fn end_of_a_read_against_both() {
 #[test]
 fn downgrade_against_a_writer() {
     explore_within(5, || {
-        let (lock, witness, _) = race(
-            written(),
-            [
-                |(lock, witness, _)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-                |(_, witness, guard)| {
-                    let guard = guard.take();
-                    witness.change();
-                    let _guard = guard.downgrade();
-                    assert_eq!(witness.look(), 1);
-                },
-            ],
-        );
+        let (lock, witness, _) = with(written()).race([come_to_write, |(_, witness, guard)| {
+            let guard = guard.take();
+            witness.change();
+            let _guard = guard.downgrade();
+            assert_eq!(witness.look(), 1);
+        }]);
         nobody_is_in(&lock);
         assert_eq!(witness.look(), 2);
     });
@@ -113,21 +90,18 @@ fn downgrade_lets_a_reader_in() {
         let (lock, witness, guard) = written();
         let writer = Task::queued(lock.write_owned());
         let reader = Task::queued(lock.read_owned());
-        let (_, witness, _, reader) = race(
-            (Arc::clone(&lock), witness, guard, reader),
-            [
-                |(_, witness, _, reader)| {
-                    let _guard = reader.take().resume();
-                    assert_eq!(witness.look(), 1);
-                },
-                |(_, witness, guard, _)| {
-                    let guard = guard.take();
-                    witness.change();
-                    let _guard = guard.downgrade();
-                    assert_eq!(witness.look(), 1);
-                },
-            ],
-        );
+        let (_, witness, _, reader) = with((Arc::clone(&lock), witness, guard, reader)).race([
+            |(_, witness, _, reader)| {
+                let _guard = reader.take().resume();
+                assert_eq!(witness.look(), 1);
+            },
+            |(_, witness, guard, _)| {
+                let guard = guard.take();
+                witness.change();
+                let _guard = guard.downgrade();
+                assert_eq!(witness.look(), 1);
+            },
+        ]);
         drop(reader);
         drop(writer.left().resume());
         nobody_is_in(&lock);
@@ -139,19 +113,12 @@ fn downgrade_lets_a_reader_in() {
 #[test]
 fn upgrade_against_a_reader() {
     explore(|| {
-        let (lock, ..) = race(
-            read(),
-            [
-                |(lock, witness, _)| {
-                    let _guard = lock.read().wait();
-                    witness.look();
-                },
-                |(_, witness, guard)| match guard.take().try_upgrade() {
-                    Ok(_guard) => witness.change(),
-                    Err(_guard) => assert_eq!(witness.look(), 0),
-                },
-            ],
-        );
+        let (lock, ..) = with(read()).race([come_to_read, |(_, witness, guard)| {
+            match guard.take().try_upgrade() {
+                Ok(_guard) => witness.change(),
+                Err(_guard) => assert_eq!(witness.look(), 0),
+            }
+        }]);
         nobody_is_in(&lock);
     });
 }
@@ -160,19 +127,10 @@ fn upgrade_against_a_reader() {
 #[test]
 fn upgrade_against_a_writer() {
     explore_within(5, || {
-        let (lock, witness, _) = race(
-            read(),
-            [
-                |(lock, witness, _)| {
-                    let _guard = lock.write().wait();
-                    witness.change();
-                },
-                |(_, witness, guard)| {
-                    let _guard = guard.take().try_upgrade().expect("a sole reader");
-                    witness.change();
-                },
-            ],
-        );
+        let (lock, witness, _) = with(read()).race([come_to_write, |(_, witness, guard)| {
+            let _guard = guard.take().try_upgrade().expect("a sole reader");
+            witness.change();
+        }]);
         nobody_is_in(&lock);
         assert_eq!(witness.look(), 2);
     });
@@ -187,7 +145,8 @@ fn drop_of_a_writer_against_the_end_of_a_read() {
         let writer = Task::queued(lock.write_owned());
         let first = Task::queued(lock.read_owned());
         let second = Task::queued(lock.read_owned());
-        race((guard, writer), [|(guard, _)| drop(guard.take()), |(_, writer)| drop(writer.take())]);
+        with((guard, writer))
+            .race([|(guard, _)| drop(guard.take()), |(_, writer)| drop(writer.take())]);
         let readers = (first.left().resume(), second.left().resume());
         assert_eq!(lock.readers(), 2);
         drop(readers);
@@ -202,10 +161,8 @@ fn drop_of_a_writer_lets_a_reader_in() {
     explore(|| {
         let (lock, _, guard) = read();
         let writer = Task::queued(lock.write_owned());
-        race(
-            (Arc::clone(&lock), writer),
-            [|(lock, _)| drop(lock.read().wait()), |(_, writer)| drop(writer.take())],
-        );
+        with((Arc::clone(&lock), writer))
+            .race([|(lock, _)| drop(lock.read().wait()), |(_, writer)| drop(writer.take())]);
         drop(guard.left());
         nobody_is_in(&lock);
     });
@@ -219,7 +176,8 @@ fn drop_of_a_reader_against_the_end_of_a_write() {
         let (lock, _, guard) = written();
         let reader = Task::queued(lock.read_owned());
         let writer = Task::queued(lock.write_owned());
-        race((guard, reader), [|(guard, _)| drop(guard.take()), |(_, reader)| drop(reader.take())]);
+        with((guard, reader))
+            .race([|(guard, _)| drop(guard.take()), |(_, reader)| drop(reader.take())]);
         drop(writer.left().resume());
         nobody_is_in(&lock);
     });

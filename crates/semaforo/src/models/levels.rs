@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::accounts::Basket;
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
 use crate::tasks::head::{Head, Run, Start};
 use crate::tasks::levels::Levels;
 
@@ -55,16 +55,13 @@ fn once_occupied(levels: u32) -> Levels {
 #[test]
 fn clearing_against_a_push() {
     explore(|| {
-        let (levels, basket) = race(
-            (once_occupied(1), Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, _)| {
-                    push(levels, 0, 1);
-                    assert!(levels.smallest() == Some(0) || levels.len(0) == 0);
-                },
-            ],
-        );
+        let (levels, basket) = with((once_occupied(1), Basket::default())).race([
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, _)| {
+                push(levels, 0, 1);
+                assert!(levels.smallest() == Some(0) || levels.len(0) == 0);
+            },
+        ]);
         basket.add(drain(&levels));
         assert_eq!(basket.sorted(), [1]);
     });
@@ -74,19 +71,16 @@ fn clearing_against_a_push() {
 #[test]
 fn clearing_against_two_pushes() {
     explore_within(5, || {
-        let (levels, basket) = race(
-            (once_occupied(1), Basket::default()),
-            [
-                |(levels, basket)| {
-                    basket.add(pop(levels));
-                    basket.add(pop(levels));
-                },
-                |(levels, _)| {
-                    push(levels, 0, 1);
-                    push(levels, 0, 2);
-                },
-            ],
-        );
+        let (levels, basket) = with((once_occupied(1), Basket::default())).race([
+            |(levels, basket)| {
+                basket.add(pop(levels));
+                basket.add(pop(levels));
+            },
+            |(levels, _)| {
+                push(levels, 0, 1);
+                push(levels, 0, 2);
+            },
+        ]);
         basket.add(drain(&levels));
         assert_eq!(basket.sorted(), [1, 2]);
     });
@@ -96,14 +90,11 @@ fn clearing_against_two_pushes() {
 #[test]
 fn two_who_clear_against_a_push() {
     explore_within(3, || {
-        let (levels, basket) = race(
-            (once_occupied(1), Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, _)| push(levels, 0, 1),
-            ],
-        );
+        let (levels, basket) = with((once_occupied(1), Basket::default())).race([
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, _)| push(levels, 0, 1),
+        ]);
         basket.add(drain(&levels));
         assert_eq!(basket.sorted(), [1]);
     });
@@ -113,14 +104,11 @@ fn two_who_clear_against_a_push() {
 #[test]
 fn clearing_against_two_who_push() {
     explore_within(3, || {
-        let (levels, basket) = race(
-            (once_occupied(1), Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, _)| push(levels, 0, 1),
-                |(levels, _)| push(levels, 0, 2),
-            ],
-        );
+        let (levels, basket) = with((once_occupied(1), Basket::default())).race([
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, _)| push(levels, 0, 1),
+            |(levels, _)| push(levels, 0, 2),
+        ]);
         basket.add(drain(&levels));
         assert_eq!(basket.sorted(), [1, 2]);
     });
@@ -134,16 +122,13 @@ fn the_urgent_one_is_not_passed_over() {
         let levels = once_occupied(2);
         push(&levels, 1, 11);
         push(&levels, 1, 12);
-        let (levels, basket) = race(
-            (levels, Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop_below(levels, 1)),
-                |(levels, basket)| {
-                    push(levels, 0, 1);
-                    basket.add(pop(levels));
-                },
-            ],
-        );
+        let (levels, basket) = with((levels, Basket::default())).race([
+            |(levels, basket)| basket.add(pop_below(levels, 1)),
+            |(levels, basket)| {
+                push(levels, 0, 1);
+                basket.add(pop(levels));
+            },
+        ]);
         let (left, taken) = (drain(&levels), basket.sorted());
         assert!((taken == [1] && left == [11, 12]) || (taken == [1, 11] && left == [12]));
     });
@@ -156,16 +141,13 @@ fn the_urgent_one_is_among_the_first() {
         let levels = once_occupied(2);
         push(&levels, 1, 11);
         push(&levels, 1, 12);
-        let (levels, basket) = race(
-            (levels, Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, basket)| {
-                    push(levels, 0, 1);
-                    basket.add(pop(levels));
-                },
-            ],
-        );
+        let (levels, basket) = with((levels, Basket::default())).race([
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, basket)| {
+                push(levels, 0, 1);
+                basket.add(pop(levels));
+            },
+        ]);
         assert_eq!(drain(&levels), [12]);
         assert_eq!(basket.sorted(), [1, 11]);
     });
@@ -177,16 +159,13 @@ fn the_urgent_one_in_another_word() {
     explore_within(5, || {
         let levels = once_occupied(33);
         push(&levels, 32, 11);
-        let (levels, basket) = race(
-            (levels, Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop_below(levels, 32)),
-                |(levels, basket)| {
-                    push(levels, 31, 1);
-                    basket.add(pop(levels));
-                },
-            ],
-        );
+        let (levels, basket) = with((levels, Basket::default())).race([
+            |(levels, basket)| basket.add(pop_below(levels, 32)),
+            |(levels, basket)| {
+                push(levels, 31, 1);
+                basket.add(pop(levels));
+            },
+        ]);
         let (left, taken) = (drain(&levels), basket.sorted());
         assert!((taken == [1] && left == [11]) || (taken == [1, 11] && left.is_empty()));
     });
@@ -198,19 +177,16 @@ fn in_order() {
     explore_within(5, || {
         let levels = Levels::new(1);
         push(&levels, 0, 1);
-        let levels = race(
-            levels,
-            [
-                |levels| {
-                    push(levels, 0, 2);
-                    push(levels, 0, 3);
-                },
-                |levels| {
-                    assert_eq!(pop(levels), Some(1));
-                    assert!(matches!(pop(levels), None | Some(2)));
-                },
-            ],
-        );
+        let levels = with(levels).race([
+            |levels| {
+                push(levels, 0, 2);
+                push(levels, 0, 3);
+            },
+            |levels| {
+                assert_eq!(pop(levels), Some(1));
+                assert!(matches!(pop(levels), None | Some(2)));
+            },
+        ]);
         let left = drain(&levels);
         assert!(left == [2, 3] || left == [3]);
     });
@@ -223,14 +199,11 @@ fn two_who_take() {
         let levels = Levels::new(1);
         push(&levels, 0, 1);
         push(&levels, 0, 2);
-        let (levels, basket) = race(
-            (levels, Basket::default()),
-            [
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, basket)| basket.add(pop(levels)),
-                |(levels, _)| push(levels, 0, 3),
-            ],
-        );
+        let (levels, basket) = with((levels, Basket::default())).race([
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, basket)| basket.add(pop(levels)),
+            |(levels, _)| push(levels, 0, 3),
+        ]);
         assert_eq!(drain(&levels), [3]);
         assert_eq!(basket.sorted(), [1, 2]);
     });
@@ -240,13 +213,10 @@ fn two_who_take() {
 #[test]
 fn two_who_add() {
     explore_within(5, || {
-        let levels = race(
-            Levels::new(1),
-            [
-                |levels| (1..=2).for_each(|item| push(levels, 0, item)),
-                |levels| (11..=12).for_each(|item| push(levels, 0, item)),
-            ],
-        );
+        let levels = with(Levels::new(1)).race([
+            |levels| (1..=2).for_each(|item| push(levels, 0, item)),
+            |levels| (11..=12).for_each(|item| push(levels, 0, item)),
+        ]);
         let left = drain(&levels);
         let (ones, elevens): (Vec<u32>, Vec<u32>) = left.iter().partition(|item| **item < 10);
         assert_eq!((ones, elevens), (vec![1, 2], vec![11, 12]));

@@ -3,46 +3,26 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in, unless};
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, race, time_passes};
+use super::race::{HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
-use crate::{
-    CancelSource, Closed, Rejected, SynchronousQueue, TryPutError, TryTakeError, WaitError,
-};
+use crate::{CancelSource, Closed, SynchronousQueue, TryPutError, TryTakeError, WaitError};
+
+on_both_sides!(two_meet, meeting_against_cancel, trying_to_take_against_one_who_puts);
 
 fn no_room() -> Arc<SynchronousQueue<u32>> {
     Arc::default()
 }
 
-/// The item of a request to put, if it has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
-}
-
-/// Two threads meet, whoever comes first.
-#[test]
-fn two_threads() {
+/// Two meet, whoever comes first.
+fn two_meet<S: Side>() {
     explore(|| {
-        let queue = race(
-            SynchronousQueue::new(),
-            [|queue| queue.put(1).wait().unwrap(), |queue| assert_eq!(queue.take().wait(), Ok(1))],
-        );
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// Two tasks meet.
-#[test]
-fn two_tasks() {
-    explore(|| {
-        let queue = race(
-            SynchronousQueue::new(),
-            [
-                |queue| Task::new(queue.put(1)).run().unwrap(),
-                |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-            ],
-        );
+        let queue = with(SynchronousQueue::new()).race([
+            |queue| S::finish(queue.put(1)).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -51,60 +31,32 @@ fn two_tasks() {
 #[test]
 fn two_putters() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, _)| Task::new(queue.put(2)).run().unwrap(),
-                |(queue, basket)| {
-                    basket.add(queue.take().wait());
-                    basket.add(queue.take().wait());
-                },
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, _)| Task::new(queue.put(2)).run().unwrap(),
+            |(queue, basket)| {
+                basket.add(queue.take().wait());
+                basket.add(queue.take().wait());
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
 
 /// One who puts and one who takes are cancelled at the same moment: they have met, or both are
 /// cancelled and the item is back.
-#[test]
-fn meeting_against_cancel() {
+fn meeting_against_cancel<S: Side>() {
     explore_within(2, || {
-        let (queue, _, basket) = race(
-            (SynchronousQueue::new(), CancelSource::new(), Basket::default()),
-            [
-                |(queue, source, basket)| {
-                    basket.add(back(queue.put(1).cancel_on(&source.token()).wait()));
-                },
-                |(queue, source, basket)| {
-                    basket.add(queue.take().cancel_on(&source.token()).wait());
-                },
-                |(_, source, _)| source.cancel(),
-            ],
-        );
-        assert_eq!(basket.with_left_in(&queue), [1]);
-    });
-}
-
-/// The same with tasks.
-#[test]
-fn meeting_of_tasks_against_cancel() {
-    explore_within(2, || {
-        let (queue, _, basket) = race(
-            (SynchronousQueue::new(), CancelSource::new(), Basket::default()),
-            [
-                |(queue, source, basket)| {
-                    let put = queue.put(1).cancel_on(&source.token());
-                    basket.add(back(Task::new(put).run()));
-                },
-                |(queue, source, basket)| {
-                    let take = queue.take().cancel_on(&source.token());
-                    basket.add(Task::new(take).run());
-                },
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let objects = (SynchronousQueue::new(), CancelSource::new(), Basket::default());
+        let (queue, _, basket) = with(objects).race([
+            |(queue, source, basket)| {
+                basket.add(back(S::finish(queue.put(1).cancel_on(&source.token()))));
+            },
+            |(queue, source, basket)| {
+                basket.add(S::finish(queue.take().cancel_on(&source.token())));
+            },
+            |(_, source, _)| source.cancel(),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -116,14 +68,11 @@ fn putting_against_both_ends() {
         let (queue, source) = (no_room(), CancelSource::new());
         let put = queue.put_owned(1).timeout(HOUR).cancel_on(&source.token());
         let putting = Task::queued(put);
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |_| _ = time_passes(),
-                |(_, source, _)| source.cancel(),
-                |(queue, _, basket)| basket.add(queue.try_take()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |_| _ = time_passes(),
+            |(_, source, _)| source.cancel(),
+            |(queue, _, basket)| basket.add(queue.try_take()),
+        ]);
         basket.add(back(putting.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -135,17 +84,11 @@ fn taking_against_cancel() {
     explore(|| {
         let (queue, source) = (no_room(), CancelSource::new());
         let taking = Task::queued(queue.take_owned().cancel_on(&source.token()));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add(back(queue.try_put(1))),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
-        match taking.left().resume() {
-            Ok(item) => basket.add([item]),
-            Err(error) => assert_eq!(error, WaitError::Cancelled),
-        }
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add(back(queue.try_put(1))),
+            |(_, source, _)| source.cancel(),
+        ]);
+        basket.add(unless(WaitError::Cancelled, taking.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
 }
@@ -154,37 +97,29 @@ fn taking_against_cancel() {
 #[test]
 fn taking_against_time_out_of_a_thread() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| match queue.take().timeout(HOUR).wait() {
-                    Ok(item) => basket.add([item]),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |(queue, basket)| basket.add(back(queue.try_put(1))),
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, basket)| {
+                basket.add(unless(WaitError::TimedOut, queue.take().timeout(HOUR).wait()))
+            },
+            |(queue, basket)| basket.add(back(queue.try_put(1))),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
 
-/// A thread comes to put, while somebody only tries to take.
-#[test]
-fn trying_to_take_against_a_thread() {
+/// One comes to put, while another only tries to take.
+fn trying_to_take_against_one_who_puts<S: Side>() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, basket)| {
-                    let item = queue.try_take().or_else(|why| {
-                        assert_eq!(why, TryTakeError::Empty);
-                        queue.take().wait()
-                    });
-                    basket.add(item);
-                },
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, _)| S::finish(queue.put(1)).unwrap(),
+            |(queue, basket)| {
+                let item = queue.try_take().or_else(|why| {
+                    assert_eq!(why, TryTakeError::Empty);
+                    S::finish(queue.take())
+                });
+                basket.add(item);
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -196,16 +131,13 @@ fn hand_off_against_drop() {
     explore_within(4, || {
         let queue = no_room();
         let taking = Task::queued(queue.take_owned());
-        race(
-            (Arc::clone(&queue), taking),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, taking)| {
-                    drop(taking.take());
-                    assert_eq!(queue.take().wait(), Ok(1));
-                },
-            ],
-        );
+        with((Arc::clone(&queue), taking)).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, taking)| {
+                drop(taking.take());
+                assert_eq!(queue.take().wait(), Ok(1));
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -218,16 +150,12 @@ fn taken_back_against_a_put() {
         let queue = no_room();
         let [first, second, third] = [(); 3].map(|()| Task::queued(queue.take_owned()));
         queue.put(1).wait().unwrap();
-        race(
-            Arc::clone(&queue),
-            [
-                |_| {
-                    assert!(time_passes());
-                    assert!(time_passes());
-                },
-                |queue| queue.put(2).wait().unwrap(),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |_| {
+                assert!(time_passes() && time_passes());
+            },
+            |queue| queue.put(2).wait().unwrap(),
+        ]);
         let basket = Basket::default();
         basket.add(second.left().resume());
         basket.add(third.left().resume());
@@ -241,14 +169,11 @@ fn taken_back_against_a_put() {
 #[test]
 fn closing_against_meeting() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (SynchronousQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| basket.add(back(queue.put(1).wait())),
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, _)| assert!(queue.close()),
-            ],
-        );
+        let (queue, basket) = with((SynchronousQueue::new(), Basket::default())).race([
+            |(queue, basket)| basket.add(back(queue.put(1).wait())),
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, _)| assert!(queue.close()),
+        ]);
         assert_eq!(queue.take().wait(), Err(Closed));
         assert_eq!(queue.try_put(2).unwrap_err().why, TryPutError::Closed);
         assert_eq!(basket.with_left_in(&queue), [1]);
@@ -263,13 +188,10 @@ fn taking_against_cancel_of_the_first() {
         let (queue, source) = (no_room(), CancelSource::new());
         let first = Task::queued(queue.put_owned(1).cancel_on(&source.token()));
         let second = Task::queued(queue.put_owned(2));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
+            |(_, source, _)| source.cancel(),
+        ]);
         basket.add(back(first.left().resume()));
         basket.add(queue.try_take());
         second.left().resume().unwrap();

@@ -43,6 +43,7 @@ mod race;
 mod ring;
 mod rules;
 mod scopes;
+mod side;
 mod suspending;
 mod task;
 mod time_limits;

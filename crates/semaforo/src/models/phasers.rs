@@ -3,11 +3,22 @@
 use std::sync::Arc;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race};
+use super::race::{For, HOUR, with};
+use super::side::{AThread, Side, on_both_sides};
 use super::task::Task;
 use crate::policy::PhaserError;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::{CancelSource, Phaser, WaitError};
+
+on_both_sides!(
+    two_phases,
+    arriving_against_registering,
+    arriving_against_leaving,
+    waiting_against_terminating,
+    a_hook_against_both,
+    a_hook_against_terminating,
+    a_hook_that_terminates
+);
 
 const TERMINATED: Result<u32, PhaserError> = Err(PhaserError::Terminated);
 
@@ -20,63 +31,46 @@ fn assert_settled(phaser: &Phaser, phase: u32, registered: u32, arrived: u32) {
     );
 }
 
-/// Two threads go through two phases together, each seeing what the other did before.
-#[test]
-fn two_threads_and_two_phases() {
+/// Goes through two phases, in each seeing what the other did before.
+fn go_through<S: Side, const OWN: usize>((phaser, came): &(Phaser, [AtomicU32; 2])) {
+    for phase in 1..=2 {
+        came[OWN].store(phase, Ordering::Relaxed);
+        assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(phase));
+        assert!(came[1 - OWN].load(Ordering::Relaxed) >= phase);
+    }
+}
+
+/// A thread and another one, or a task, go through two phases together.
+fn two_phases<S: Side>() {
     explore_within(2, || {
-        let (phaser, _) = race(
-            (Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)]),
-            [
-                |(phaser, [own, other])| {
-                    for phase in 1..=2 {
-                        own.store(phase, Ordering::Relaxed);
-                        assert_eq!(phaser.arrive_and_wait().wait(), Ok(phase));
-                        assert!(other.load(Ordering::Relaxed) >= phase);
-                    }
-                },
-                |(phaser, [other, own])| {
-                    for phase in 1..=2 {
-                        own.store(phase, Ordering::Relaxed);
-                        assert_eq!(Task::new(phaser.arrive_and_wait()).run(), Ok(phase));
-                        assert!(other.load(Ordering::Relaxed) >= phase);
-                    }
-                },
-            ],
-        );
+        let (phaser, _) = with((Phaser::new(2), [AtomicU32::new(0), AtomicU32::new(0)]))
+            .race([go_through::<AThread, 0>, go_through::<S, 1>]);
         assert_settled(&phaser, 2, 2, 0);
     });
 }
 
 /// The only party arrives while another registers: that is expected in this phase, or in the next.
-#[test]
-fn arriving_against_registering() {
+fn arriving_against_registering<S: Side>() {
     explore_within(4, || {
-        let (phaser, phase) = race(
-            (Phaser::new(1), For::later()),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
-                |(phaser, phase)| {
-                    let registered = phaser.register().unwrap();
-                    assert_eq!(phaser.arrive(), Ok(registered));
-                    phase.put(registered);
-                },
-            ],
-        );
+        let (phaser, phase) = with((Phaser::new(1), For::later())).race([
+            |(phaser, _)| assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1)),
+            |(phaser, phase)| {
+                let registered = phaser.register().unwrap();
+                assert_eq!(phaser.arrive(), Ok(registered));
+                phase.put(registered);
+            },
+        ]);
         assert_settled(&phaser, 1, 2, phase.left());
     });
 }
 
 /// A party arrives and waits, while the other leaves.
-#[test]
-fn arriving_against_leaving() {
+fn arriving_against_leaving<S: Side>() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_wait().wait(), Ok(1)),
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1)),
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+        ]);
         assert_settled(&phaser, 1, 1, 0);
     });
 }
@@ -87,13 +81,10 @@ fn both_leave() {
     explore(|| {
         let phaser = Arc::new(Phaser::new(2));
         let waiting = Task::queued(phaser.advanced_owned(0));
-        race(
-            Arc::clone(&phaser),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-                |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-            ],
-        );
+        with(Arc::clone(&phaser)).race([
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+            |phaser| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+        ]);
         assert_eq!(waiting.left().resume(), TERMINATED);
         assert!(phaser.is_terminated());
         assert_settled(&phaser, 0, 0, 0);
@@ -104,13 +95,10 @@ fn both_leave() {
 #[test]
 fn leaving_against_registering() {
     explore(|| {
-        let (phaser, registered) = race(
-            (Phaser::new(1), For::later()),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
-                |(phaser, registered)| registered.put(phaser.register()),
-            ],
-        );
+        let (phaser, registered) = with((Phaser::new(1), For::later())).race([
+            |(phaser, _)| assert_eq!(phaser.arrive_and_deregister(), Ok(0)),
+            |(phaser, registered)| registered.put(phaser.register()),
+        ]);
         match registered.left() {
             Ok(phase) => {
                 assert_eq!((phase, phaser.is_terminated(), phaser.registered()), (0, false, 1))
@@ -122,17 +110,13 @@ fn leaving_against_registering() {
     });
 }
 
-/// A thread arrives and waits for another that does not come, while all is ended.
-#[test]
-fn waiting_against_terminating() {
+/// A party arrives and waits for another that does not come, while all is ended.
+fn waiting_against_terminating<S: Side>() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
-                |phaser| assert!(phaser.terminate()),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| assert_eq!(S::finish(phaser.arrive_and_wait()), TERMINATED),
+            |phaser| assert!(phaser.terminate()),
+        ]);
         assert_eq!(phaser.waiters(), 0);
     });
 }
@@ -143,13 +127,10 @@ fn arriving_against_terminating() {
     explore(|| {
         let phaser = Arc::new(Phaser::new(1));
         let waiting = Task::queued(phaser.advanced_owned(0));
-        race(
-            Arc::clone(&phaser),
-            [
-                |phaser| assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED)),
-                |phaser| assert!(phaser.terminate()),
-            ],
-        );
+        with(Arc::clone(&phaser)).race([
+            |phaser| assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED)),
+            |phaser| assert!(phaser.terminate()),
+        ]);
         assert!(matches!(waiting.left().resume(), Ok(1) | TERMINATED));
         assert!(phaser.is_terminated());
         assert_eq!(phaser.waiters(), 0);
@@ -162,10 +143,10 @@ fn arriving_against_cancel() {
     explore(|| {
         let (phaser, source) = (Arc::new(Phaser::new(1)), CancelSource::new());
         let waiting = Task::queued(phaser.advanced_owned(0).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&phaser), source),
-            [|(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)), |(_, source)| source.cancel()],
-        );
+        with((Arc::clone(&phaser), source)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(_, source)| source.cancel(),
+        ]);
         match waiting.left().resume() {
             Ok(phase) => assert_eq!(phase, Ok(1)),
             Err(error) => assert_eq!(error, WaitError::Cancelled),
@@ -178,16 +159,13 @@ fn arriving_against_cancel() {
 #[test]
 fn arriving_against_time_out() {
     explore_within(4, || {
-        let phaser = race(
-            Phaser::new(2),
-            [
-                |phaser| match phaser.arrive_and_wait().timeout(HOUR).wait() {
-                    Ok(phase) => assert_eq!(phase, 1),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |phaser| assert_eq!(phaser.arrive(), Ok(0)),
-            ],
-        );
+        let phaser = with(Phaser::new(2)).race([
+            |phaser| match phaser.arrive_and_wait().timeout(HOUR).wait() {
+                Ok(phase) => assert_eq!(phase, 1),
+                Err(error) => assert_eq!(error, WaitError::TimedOut),
+            },
+            |phaser| assert_eq!(phaser.arrive(), Ok(0)),
+        ]);
         assert_settled(&phaser, 1, 2, 0);
     });
 }
@@ -199,10 +177,10 @@ fn arriving_against_drop() {
         let phaser = Arc::new(Phaser::new(1));
         let waiting = Task::queued(phaser.advanced_owned(0));
         let other = Task::queued(phaser.advanced_owned(0));
-        race(
-            (Arc::clone(&phaser), waiting),
-            [|(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)), |(_, waiting)| drop(waiting.take())],
-        );
+        with((Arc::clone(&phaser), waiting)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(_, waiting)| drop(waiting.take()),
+        ]);
         assert_eq!(other.left().resume(), Ok(1));
         assert_settled(&phaser, 1, 1, 0);
     });
@@ -220,23 +198,16 @@ fn hooked(parties: u32, terminate: bool) -> (Phaser, Arc<AtomicU32>) {
     (phaser, asked)
 }
 
-/// Two threads end a phase, and the hook has been asked once before either goes on.
-#[test]
-fn a_hook_against_both() {
+/// Ends a phase with the other, and the hook has been asked before it goes on.
+fn end_a_phase<S: Side>((phaser, asked): &(Phaser, Arc<AtomicU32>)) {
+    assert_eq!(S::finish(phaser.arrive_and_wait()), Ok(1));
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// Two end a phase, and the hook has been asked once before either goes on.
+fn a_hook_against_both<S: Side>() {
     explore_within(3, || {
-        let (phaser, _) = race(
-            hooked(2, false),
-            [
-                |(phaser, asked)| {
-                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                    assert_eq!(asked.load(Ordering::Relaxed), 1);
-                },
-                |(phaser, asked)| {
-                    assert_eq!(phaser.arrive_and_wait().wait(), Ok(1));
-                    assert_eq!(asked.load(Ordering::Relaxed), 1);
-                },
-            ],
-        );
+        let (phaser, _) = with(hooked(2, false)).race([end_a_phase::<S>, end_a_phase::<S>]);
         assert_settled(&phaser, 1, 2, 0);
     });
 }
@@ -246,54 +217,43 @@ fn a_hook_against_both() {
 #[test]
 fn a_hook_against_registering() {
     explore_within(4, || {
-        let (phaser, _) = race(
-            hooked(1, false),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
-                |(phaser, _)| {
-                    let registered = phaser.register().unwrap();
-                    assert_eq!(phaser.arrive(), Ok(registered));
-                },
-            ],
-        );
+        let (phaser, _) = with(hooked(1, false)).race([
+            |(phaser, _)| assert_eq!(phaser.arrive(), Ok(0)),
+            |(phaser, _)| {
+                let registered = phaser.register().unwrap();
+                assert_eq!(phaser.arrive(), Ok(registered));
+            },
+        ]);
         assert!(matches!((phaser.phase(), phaser.arrived()), (1, 0 | 1)));
         assert_settled(&phaser, 1, 2, phaser.arrived());
     });
 }
 
 /// All is ended while the hook is asked.
-#[test]
-fn a_hook_against_terminating() {
+fn a_hook_against_terminating<S: Side>() {
     explore_within(4, || {
-        let (phaser, _) = race(
-            hooked(1, false),
-            [
-                |(phaser, _)| {
-                    assert!(matches!(phaser.arrive_and_wait().wait(), Ok(1) | TERMINATED))
-                },
-                |(phaser, _)| assert!(phaser.terminate()),
-            ],
-        );
+        let (phaser, _) = with(hooked(1, false)).race([
+            |(phaser, _)| {
+                assert!(matches!(S::finish(phaser.arrive_and_wait()), Ok(1) | TERMINATED))
+            },
+            |(phaser, _)| assert!(phaser.terminate()),
+        ]);
         assert!(phaser.is_terminated());
         assert_eq!(phaser.waiters(), 0);
     });
 }
 
 /// The hook says that there are no more phases, while another party comes: too late.
-#[test]
-fn a_hook_that_terminates() {
+fn a_hook_that_terminates<S: Side>() {
     explore_within(4, || {
-        let (phaser, asked) = race(
-            hooked(1, true),
-            [
-                |(phaser, _)| assert_eq!(phaser.arrive_and_wait().wait(), TERMINATED),
-                |(phaser, _)| {
-                    if phaser.register().is_ok() {
-                        assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED));
-                    }
-                },
-            ],
-        );
+        let (phaser, asked) = with(hooked(1, true)).race([
+            |(phaser, _)| assert_eq!(S::finish(phaser.arrive_and_wait()), TERMINATED),
+            |(phaser, _)| {
+                if phaser.register().is_ok() {
+                    assert!(matches!(phaser.arrive(), Ok(0) | TERMINATED));
+                }
+            },
+        ]);
         assert!(phaser.is_terminated());
         assert_eq!((phaser.waiters(), asked.load(Ordering::Relaxed)), (0, 1));
     });

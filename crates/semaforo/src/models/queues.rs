@@ -3,15 +3,23 @@
 
 use std::sync::Arc;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::blocking::Put;
 use crate::request::Unlimited;
 use crate::{
     BlockingQueue, CancelSource, Closed, Rejected, Request, TryPutError, TryTakeError, WaitError,
 };
+
+on_both_sides!(
+    a_take_refills,
+    refilling_from_the_first_look_on,
+    closing_against_one_who_puts,
+    closing_against_one_who_takes
+);
 
 /// A task prepared for one side that waits for room.
 type Putting<L = Unlimited> = For<Task<Request<Put<Arc<BlockingQueue<u32>>>, L>>>;
@@ -30,25 +38,16 @@ fn overfull() -> (Arc<BlockingQueue<u32>>, Putting) {
     (queue, putting)
 }
 
-/// The item of a request to put, if it has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
-}
-
-/// A thread waits for room while somebody takes, and both have to wait if they are early.
-#[test]
-fn a_take_refills_from_a_thread() {
+/// One waits for room while another takes, and both have to wait if they are early.
+fn a_take_refills<S: Side>() {
     explore_within(3, || {
-        let queue = race(
-            full(),
-            [
-                |queue| queue.put(2).wait().unwrap(),
-                |queue| {
-                    assert_eq!(queue.take().wait(), Ok(1));
-                    assert_eq!(queue.take().wait(), Ok(2));
-                },
-            ],
-        );
+        let queue = with(full()).race([
+            |queue| S::finish(queue.put(2)).unwrap(),
+            |queue| {
+                assert_eq!(S::finish(queue.take()), Ok(1));
+                assert_eq!(S::finish(queue.take()), Ok(2));
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -58,13 +57,10 @@ fn a_take_refills_from_a_thread() {
 fn two_takes_against_a_refill() {
     explore(|| {
         let (queue, putting) = overfull();
-        let (_, basket) = race(
-            (Arc::clone(&queue), Basket::default()),
-            [
-                |(queue, basket)| basket.add([queue.try_take().unwrap()]),
-                |(queue, basket)| basket.add([queue.try_take().unwrap()]),
-            ],
-        );
+        let (_, basket) = with((Arc::clone(&queue), Basket::default())).race([
+            |(queue, basket)| basket.add([queue.try_take().unwrap()]),
+            |(queue, basket)| basket.add([queue.try_take().unwrap()]),
+        ]);
         putting.left().resume().unwrap();
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
@@ -74,13 +70,10 @@ fn two_takes_against_a_refill() {
 #[test]
 fn refilling_against_poll() {
     explore(|| {
-        let (queue, _) = race(
-            overfull(),
-            [
-                |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
-                |(_, putting)| putting.take().run().unwrap(),
-            ],
-        );
+        let (queue, _) = with(overfull()).race([
+            |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
+            |(_, putting)| putting.take().run().unwrap(),
+        ]);
         assert_eq!(left_in(&*queue), [2]);
     });
 }
@@ -93,10 +86,10 @@ fn refilling_against_cancel() {
         let queue = full();
         let source = CancelSource::new();
         let putting = Task::queued(queue.put_owned(2).cancel_on(&source.token()));
-        race(
-            (Arc::clone(&queue), source),
-            [|(queue, _)| assert_eq!(queue.try_take(), Ok(1)), |(_, source)| source.cancel()],
-        );
+        with((Arc::clone(&queue), source)).race([
+            |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
+            |(_, source)| source.cancel(),
+        ]);
         match putting.left().resume() {
             Ok(()) => assert_eq!(left_in(&*queue), [2]),
             Err(back) => {
@@ -107,21 +100,17 @@ fn refilling_against_cancel() {
     });
 }
 
-/// The same with a thread.
-#[test]
-fn refilling_against_cancel_of_a_thread() {
+/// The same from the first look at the queue on.
+fn refilling_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
-        let (queue, _, basket) = race(
-            (full(), CancelSource::new(), Basket::default()),
-            [
-                |(queue, source, basket)| {
-                    let outcome = queue.put(2).cancel_on(&source.token()).wait();
-                    basket.add(back(outcome));
-                },
-                |(_, source, _)| source.cancel(),
-                |(queue, _, basket)| basket.add(queue.try_take()),
-            ],
-        );
+        let (queue, _, basket) = with((full(), CancelSource::new(), Basket::default())).race([
+            |(queue, source, basket)| {
+                let outcome = S::finish(queue.put(2).cancel_on(&source.token()));
+                basket.add(back(outcome));
+            },
+            |(_, source, _)| source.cancel(),
+            |(queue, _, basket)| basket.add(queue.try_take()),
+        ]);
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
 }
@@ -132,10 +121,8 @@ fn refilling_against_time_out() {
     explore(|| {
         let queue = full();
         let putting = Task::queued(queue.put_owned(2).timeout(HOUR));
-        race(
-            Arc::clone(&queue),
-            [|queue| assert_eq!(queue.try_take(), Ok(1)), |_| assert!(time_passes())],
-        );
+        with(Arc::clone(&queue))
+            .race([|queue| assert_eq!(queue.try_take(), Ok(1)), |_| assert!(time_passes())]);
         match putting.left().resume() {
             Ok(()) => assert_eq!(left_in(&*queue), [2]),
             Err(back) => {
@@ -153,13 +140,10 @@ fn draining_against_poll() {
     explore_within(4, || {
         let queue = full();
         let tasks = [2, 3, 4].map(|item| Task::queued(queue.put_owned(item)));
-        let (_, tasks) = race(
-            (Arc::clone(&queue), tasks),
-            [
-                |(queue, _)| assert_eq!(queue.drain(), [1, 2, 3, 4]),
-                |(_, tasks)| tasks[2].take().run().unwrap(),
-            ],
-        );
+        let (_, tasks) = with((Arc::clone(&queue), tasks)).race([
+            |(queue, _)| assert_eq!(queue.drain(), [1, 2, 3, 4]),
+            |(_, tasks)| tasks[2].take().run().unwrap(),
+        ]);
         let [second, third, _] = tasks;
         second.left().resume().unwrap();
         third.left().resume().unwrap();
@@ -173,13 +157,10 @@ fn draining_against_drop() {
     explore_within(4, || {
         let queue = full();
         let tasks = [2, 3, 4].map(|item| Task::queued(queue.put_owned(item)));
-        let (_, tasks) = race(
-            (Arc::clone(&queue), tasks),
-            [
-                |(queue, _)| assert!(matches!(queue.drain()[..], [1, 2, 3] | [1, 2, 3, 4])),
-                |(_, tasks)| drop(tasks[2].take()),
-            ],
-        );
+        let (_, tasks) = with((Arc::clone(&queue), tasks)).race([
+            |(queue, _)| assert!(matches!(queue.drain()[..], [1, 2, 3] | [1, 2, 3, 4])),
+            |(_, tasks)| drop(tasks[2].take()),
+        ]);
         let [second, third, _] = tasks;
         second.left().resume().unwrap();
         third.left().resume().unwrap();
@@ -195,10 +176,10 @@ fn draining_against_cancel() {
         let source = CancelSource::new();
         let tasks = [2, 3].map(|item| Task::queued(queue.put_owned(item)));
         let last = Task::queued(queue.put_owned(4).cancel_on(&source.token()));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [|(queue, _, basket)| basket.add(queue.drain()), |(_, source, _)| source.cancel()],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add(queue.drain()),
+            |(_, source, _)| source.cancel(),
+        ]);
         tasks.into_iter().for_each(|task| task.left().resume().unwrap());
         basket.add(back(last.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1, 2, 3, 4]);
@@ -210,36 +191,29 @@ fn draining_against_cancel() {
 #[test]
 fn closing_against_a_put() {
     explore(|| {
-        let (queue, basket) = race(
-            (BlockingQueue::bounded(1), Basket::default()),
-            [
-                |(queue, _)| assert!(queue.close()),
-                |(queue, basket)| {
-                    if let Err(Rejected { item, why }) = queue.try_put(1) {
-                        assert_eq!(why, TryPutError::Closed);
-                        basket.add([item]);
-                    }
-                },
-            ],
-        );
+        let (queue, basket) = with((BlockingQueue::bounded(1), Basket::default())).race([
+            |(queue, _)| assert!(queue.close()),
+            |(queue, basket)| {
+                if let Err(Rejected { item, why }) = queue.try_put(1) {
+                    assert_eq!(why, TryPutError::Closed);
+                    basket.add([item]);
+                }
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
 
-/// A queue is closed while a thread finds no room, and waits for it: it has its item back.
-#[test]
-fn closing_against_a_thread_that_puts() {
+/// A queue is closed while one who puts finds no room, and waits for it: it has its item back.
+fn closing_against_one_who_puts<S: Side>() {
     explore(|| {
-        let queue = race(
-            full(),
-            [
-                |queue| assert!(queue.close()),
-                |queue| {
-                    let Rejected { item, why: Closed } = queue.put(2).wait().unwrap_err();
-                    assert_eq!(item, 2);
-                },
-            ],
-        );
+        let queue = with(full()).race([
+            |queue| assert!(queue.close()),
+            |queue| {
+                let Rejected { item, why: Closed } = S::finish(queue.put(2)).unwrap_err();
+                assert_eq!(item, 2);
+            },
+        ]);
         assert_eq!(left_in(&*queue), [1]);
     });
 }
@@ -248,23 +222,20 @@ fn closing_against_a_thread_that_puts() {
 #[test]
 fn closing_against_a_take() {
     explore(|| {
-        let queue = race(
-            full(),
-            [|queue| assert!(queue.close()), |queue| assert_eq!(queue.try_take(), Ok(1))],
-        );
+        let queue = with(full())
+            .race([|queue| assert!(queue.close()), |queue| assert_eq!(queue.try_take(), Ok(1))]);
         assert_eq!(queue.try_take(), Err(TryTakeError::Closed));
         assert_eq!(left_in(&*queue), []);
     });
 }
 
-/// A queue is closed while a thread finds no item, and waits for one: it is refused.
-#[test]
-fn closing_against_a_thread_that_takes() {
+/// A queue is closed while one who takes finds no item, and waits for one: it is refused.
+fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
-        let queue = race(
-            BlockingQueue::bounded(1),
-            [|queue| assert!(queue.close()), |queue| assert_eq!(queue.take().wait(), Err(Closed))],
-        );
+        let queue = with(BlockingQueue::bounded(1)).race([
+            |queue| assert!(queue.close()),
+            |queue| assert_eq!(S::finish(queue.take()), Err(Closed)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -276,13 +247,10 @@ fn closing_against_a_hand_off() {
     explore(|| {
         let queue = Arc::new(BlockingQueue::bounded(1));
         let task = Task::queued(queue.take_owned());
-        let (_, basket) = race(
-            (Arc::clone(&queue), Basket::default()),
-            [
-                |(queue, _)| assert!(queue.close()),
-                |(queue, basket)| basket.add(back(queue.try_put(1))),
-            ],
-        );
+        let (_, basket) = with((Arc::clone(&queue), Basket::default())).race([
+            |(queue, _)| assert!(queue.close()),
+            |(queue, basket)| basket.add(back(queue.try_put(1))),
+        ]);
         basket.add(task.left().resume());
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -294,10 +262,8 @@ fn closing_against_a_hand_off() {
 fn closing_against_a_refill() {
     explore(|| {
         let (queue, putting) = overfull();
-        race(
-            Arc::clone(&queue),
-            [|queue| assert!(queue.close()), |queue| assert_eq!(queue.try_take(), Ok(1))],
-        );
+        with(Arc::clone(&queue))
+            .race([|queue| assert!(queue.close()), |queue| assert_eq!(queue.try_take(), Ok(1))]);
         let basket = Basket::default();
         basket.add(back(putting.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [2]);
@@ -312,10 +278,8 @@ fn closing_against_drop_of_a_taker() {
         let queue = Arc::new(BlockingQueue::bounded(1));
         let task = Task::queued(queue.take_owned());
         queue.try_put(1).unwrap();
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| assert!(queue.close()), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task))
+            .race([|(queue, _)| assert!(queue.close()), |(_, task)| drop(task.take())]);
         assert_eq!(queue.take().wait(), Ok(1));
         assert_eq!(queue.take().wait(), Err(Closed));
         assert_eq!(left_in(&*queue), []);
@@ -328,13 +292,10 @@ fn closing_against_poll() {
     explore_within(4, || {
         let queue = full();
         let tasks = [2, 3, 4].map(|item| Task::queued(queue.put_owned(item)));
-        let (_, tasks, basket) = race(
-            (Arc::clone(&queue), tasks, Basket::default()),
-            [
-                |(queue, ..)| assert!(queue.close()),
-                |(_, tasks, basket)| basket.add(back(tasks[2].take().run())),
-            ],
-        );
+        let (_, tasks, basket) = with((Arc::clone(&queue), tasks, Basket::default())).race([
+            |(queue, ..)| assert!(queue.close()),
+            |(_, tasks, basket)| basket.add(back(tasks[2].take().run())),
+        ]);
         let [second, third, _] = tasks;
         basket.add(back(second.left().resume()));
         basket.add(back(third.left().resume()));
@@ -346,13 +307,10 @@ fn closing_against_poll() {
 #[test]
 fn closing_twice() {
     explore(|| {
-        let (queue, basket) = race(
-            (BlockingQueue::<u32>::bounded(1), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.close().then_some(0)),
-                |(queue, basket)| basket.add(queue.close().then_some(0)),
-            ],
-        );
+        let (queue, basket) = with((BlockingQueue::<u32>::bounded(1), Basket::default())).race([
+            |(queue, basket)| basket.add(queue.close().then_some(0)),
+            |(queue, basket)| basket.add(queue.close().then_some(0)),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [0]);
     });
 }
@@ -363,13 +321,10 @@ fn trying_to_take_does_not_overtake() {
     explore(|| {
         let queue = Arc::new(BlockingQueue::bounded(1));
         let task = Task::queued(queue.take_owned());
-        race(
-            Arc::clone(&queue),
-            [
-                |queue| queue.try_put(1).unwrap(),
-                |queue| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |queue| queue.try_put(1).unwrap(),
+            |queue| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
+        ]);
         assert_eq!(task.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });
@@ -380,13 +335,10 @@ fn trying_to_take_does_not_overtake() {
 fn trying_to_put_does_not_overtake() {
     explore(|| {
         let (queue, putting) = overfull();
-        race(
-            Arc::clone(&queue),
-            [
-                |queue| assert_eq!(queue.try_take(), Ok(1)),
-                |queue| assert_eq!(queue.try_put(3).unwrap_err().why, TryPutError::Full),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+            |queue| assert_eq!(queue.try_put(3).unwrap_err().why, TryPutError::Full),
+        ]);
         putting.left().resume().unwrap();
         assert_eq!(left_in(&*queue), [2]);
     });
@@ -399,16 +351,13 @@ fn waiting_to_take_does_not_overtake() {
     explore_within(3, || {
         let queue = Arc::new(BlockingQueue::bounded(1));
         let task = Task::queued(queue.take_owned());
-        race(
-            Arc::clone(&queue),
-            [
-                |queue| assert_eq!(queue.take().wait(), Ok(2)),
-                |queue| {
-                    queue.put(1).wait().unwrap();
-                    queue.put(2).wait().unwrap();
-                },
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |queue| assert_eq!(queue.take().wait(), Ok(2)),
+            |queue| {
+                queue.put(1).wait().unwrap();
+                queue.put(2).wait().unwrap();
+            },
+        ]);
         assert_eq!(task.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });
@@ -419,13 +368,10 @@ fn waiting_to_take_does_not_overtake() {
 fn waiting_to_put_does_not_overtake() {
     explore_within(3, || {
         let (queue, putting) = overfull();
-        race(
-            Arc::clone(&queue),
-            [
-                |queue| queue.put(3).wait().unwrap(),
-                |queue| (1..=3).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |queue| queue.put(3).wait().unwrap(),
+            |queue| (1..=3).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
+        ]);
         putting.left().resume().unwrap();
         assert_eq!(left_in(&*queue), []);
     });
@@ -440,17 +386,14 @@ fn priorities_with_one_who_waits() {
         let queue = Arc::new(queue.build());
         queue.try_put(2).unwrap();
         let putting = Task::queued(queue.put_owned(3));
-        let (_, basket) = race(
-            (Arc::clone(&queue), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, basket)| {
-                    assert_eq!(queue.take().wait(), Ok(2));
-                    assert_eq!(queue.take().wait(), Ok(3));
-                    basket.add([2, 3]);
-                },
-            ],
-        );
+        let (_, basket) = with((Arc::clone(&queue), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, basket)| {
+                assert_eq!(queue.take().wait(), Ok(2));
+                assert_eq!(queue.take().wait(), Ok(3));
+                basket.add([2, 3]);
+            },
+        ]);
         putting.left().resume().unwrap();
         assert_eq!(basket.with_left_in(&*queue), [1, 2, 3]);
     });

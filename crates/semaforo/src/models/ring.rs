@@ -5,9 +5,18 @@ use std::sync::Arc;
 
 use super::accounts::{Basket, left_in};
 use super::checker::{explore, explore_within};
-use super::race::race;
+use super::race::with;
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::BlockingQueue;
+
+on_both_sides!(
+    a_producer_and_a_consumer,
+    a_producer_and_a_consumer_on_a_ring_of_one,
+    a_put_against_one_who_joins_the_line,
+    a_take_against_one_who_joins_the_line,
+    a_take_against_one_who_joins_a_longer_line
+);
 
 /// A queue in which these items are, and have been put without the lock.
 fn holding(capacity: usize, items: &[u32]) -> BlockingQueue<u32> {
@@ -16,34 +25,24 @@ fn holding(capacity: usize, items: &[u32]) -> BlockingQueue<u32> {
     queue
 }
 
-/// One puts and one takes, twice around a ring of one: each may have to wait for the other.
-#[test]
-fn a_producer_and_a_consumer() {
+/// One puts and one takes, three items through a ring of two: each may have to wait for the other.
+fn a_producer_and_a_consumer<S: Side>() {
     explore_within(3, || {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| (1..=2).for_each(|item| queue.put(item).wait().unwrap()),
-                |queue| (1..=2).for_each(|item| assert_eq!(queue.take().wait(), Ok(item))),
-            ],
-        );
+        let queue = with(holding(2, &[])).race([
+            |queue| (1..=3).for_each(|item| S::finish(queue.put(item)).unwrap()),
+            |queue| (1..=3).for_each(|item| assert_eq!(S::finish(queue.take()), Ok(item))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// The same with tasks, on a ring of two, three items long.
-#[test]
-fn a_producer_and_a_consumer_that_are_tasks() {
+/// The same twice around a ring of one.
+fn a_producer_and_a_consumer_on_a_ring_of_one<S: Side>() {
     explore_within(3, || {
-        let queue = race(
-            holding(2, &[]),
-            [
-                |queue| (1..=3).for_each(|item| Task::new(queue.put(item)).run().unwrap()),
-                |queue| {
-                    (1..=3).for_each(|item| assert_eq!(Task::new(queue.take()).run(), Ok(item)))
-                },
-            ],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| (1..=2).for_each(|item| S::finish(queue.put(item)).unwrap()),
+            |queue| (1..=2).for_each(|item| assert_eq!(S::finish(queue.take()), Ok(item))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -52,17 +51,14 @@ fn a_producer_and_a_consumer_that_are_tasks() {
 #[test]
 fn two_producers_on_a_ring_of_one() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (holding(1, &[]), Basket::default()),
-            [
-                |(queue, _)| queue.put(1).wait().unwrap(),
-                |(queue, _)| queue.put(2).wait().unwrap(),
-                |(queue, basket)| {
-                    basket.add(queue.take().wait());
-                    basket.add(queue.take().wait());
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(1, &[]), Basket::default())).race([
+            |(queue, _)| queue.put(1).wait().unwrap(),
+            |(queue, _)| queue.put(2).wait().unwrap(),
+            |(queue, basket)| {
+                basket.add(queue.take().wait());
+                basket.add(queue.take().wait());
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -71,14 +67,11 @@ fn two_producers_on_a_ring_of_one() {
 #[test]
 fn two_producers_on_a_ring_of_two() {
     explore_within(3, || {
-        let (queue, basket) = race(
-            (holding(2, &[]), Basket::default()),
-            [
-                |(queue, _)| queue.try_put(1).unwrap(),
-                |(queue, _)| queue.try_put(2).unwrap(),
-                |(queue, basket)| basket.add(queue.take().wait()),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[]), Basket::default())).race([
+            |(queue, _)| queue.try_put(1).unwrap(),
+            |(queue, _)| queue.try_put(2).unwrap(),
+            |(queue, basket)| basket.add(queue.take().wait()),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -87,17 +80,14 @@ fn two_producers_on_a_ring_of_two() {
 #[test]
 fn two_consumers_on_a_ring_of_one() {
     explore_within(2, || {
-        let (queue, basket) = race(
-            (holding(1, &[]), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, _)| {
-                    queue.put(1).wait().unwrap();
-                    queue.put(2).wait().unwrap();
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(1, &[]), Basket::default())).race([
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, basket)| basket.add(queue.take().wait()),
+            |(queue, _)| {
+                queue.put(1).wait().unwrap();
+                queue.put(2).wait().unwrap();
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -106,14 +96,11 @@ fn two_consumers_on_a_ring_of_one() {
 #[test]
 fn two_consumers_on_a_ring_of_two() {
     explore_within(3, || {
-        let (queue, basket) = race(
-            (holding(2, &[1, 2]), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.try_take()),
-                |(queue, basket)| basket.add(queue.try_take()),
-                |(queue, _)| queue.put(3).wait().unwrap(),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1, 2]), Basket::default())).race([
+            |(queue, basket)| basket.add(queue.try_take()),
+            |(queue, basket)| basket.add(queue.try_take()),
+            |(queue, _)| queue.put(3).wait().unwrap(),
+        ]);
         assert_eq!(queue.len(), 1);
         assert_eq!(basket.with_left_in(&queue), [1, 2, 3]);
     });
@@ -123,16 +110,13 @@ fn two_consumers_on_a_ring_of_two() {
 #[test]
 fn never_full() {
     explore(|| {
-        let queue = race(
-            holding(2, &[1]),
-            [
-                |queue| {
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(2).unwrap();
-                },
-                |queue| queue.try_put(3).unwrap(),
-            ],
-        );
+        let queue = with(holding(2, &[1])).race([
+            |queue| {
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(2).unwrap();
+            },
+            |queue| queue.try_put(3).unwrap(),
+        ]);
         assert_eq!(queue.len(), 2);
         assert_eq!(Basket::default().with_left_in(&queue), [2, 3]);
     });
@@ -142,16 +126,13 @@ fn never_full() {
 #[test]
 fn never_empty() {
     explore(|| {
-        let (queue, basket) = race(
-            (holding(2, &[1]), Basket::default()),
-            [
-                |(queue, basket)| {
-                    queue.try_put(2).unwrap();
-                    basket.add([queue.try_take().unwrap()]);
-                },
-                |(queue, basket)| basket.add([queue.try_take().unwrap()]),
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1]), Basket::default())).race([
+            |(queue, basket)| {
+                queue.try_put(2).unwrap();
+                basket.add([queue.try_take().unwrap()]);
+            },
+            |(queue, basket)| basket.add([queue.try_take().unwrap()]),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -160,13 +141,10 @@ fn never_empty() {
 #[test]
 fn slowing_down_against_a_put() {
     explore(|| {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| queue.try_put(1).unwrap(),
-                |queue| assert!(matches!(queue.peek(), None | Some(1))),
-            ],
-        );
+        let queue = with(holding(1, &[])).race([
+            |queue| queue.try_put(1).unwrap(),
+            |queue| assert!(matches!(queue.peek(), None | Some(1))),
+        ]);
         assert_eq!(left_in(&queue), [1]);
     });
 }
@@ -175,13 +153,10 @@ fn slowing_down_against_a_put() {
 #[test]
 fn slowing_down_against_a_take() {
     explore(|| {
-        let queue = race(
-            holding(1, &[1]),
-            [
-                |queue| assert_eq!(queue.try_take(), Ok(1)),
-                |queue| assert!(matches!(queue.peek(), None | Some(1))),
-            ],
-        );
+        let queue = with(holding(1, &[1])).race([
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+            |queue| assert!(matches!(queue.peek(), None | Some(1))),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -190,16 +165,13 @@ fn slowing_down_against_a_take() {
 #[test]
 fn slowing_down_against_a_take_and_a_put() {
     explore_within(4, || {
-        let queue = race(
-            holding(1, &[1]),
-            [
-                |queue| {
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(2).unwrap();
-                },
-                |queue| assert!(matches!(queue.peek(), None | Some(1 | 2))),
-            ],
-        );
+        let queue = with(holding(1, &[1])).race([
+            |queue| {
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(2).unwrap();
+            },
+            |queue| assert!(matches!(queue.peek(), None | Some(1 | 2))),
+        ]);
         assert_eq!(left_in(&queue), [2]);
     });
 }
@@ -208,17 +180,14 @@ fn slowing_down_against_a_take_and_a_put() {
 #[test]
 fn draining_against_a_put() {
     explore(|| {
-        let (queue, basket) = race(
-            (holding(2, &[1]), Basket::default()),
-            [
-                |(queue, _)| queue.try_put(2).unwrap(),
-                |(queue, basket)| {
-                    let items = queue.drain();
-                    assert!(matches!(items[..], [1] | [1, 2]));
-                    basket.add(items);
-                },
-            ],
-        );
+        let (queue, basket) = with((holding(2, &[1]), Basket::default())).race([
+            |(queue, _)| queue.try_put(2).unwrap(),
+            |(queue, basket)| {
+                let items = queue.drain();
+                assert!(matches!(items[..], [1] | [1, 2]));
+                basket.add(items);
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -229,10 +198,8 @@ fn speeding_up_against_a_put() {
     explore(|| {
         let queue = Arc::new(holding(1, &[]));
         let task = Task::queued(queue.take_owned());
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task))
+            .race([|(queue, _)| queue.try_put(1).unwrap(), |(_, task)| drop(task.take())]);
         assert_eq!(left_in(&*queue), [1]);
     });
 }
@@ -244,10 +211,10 @@ fn speeding_up_against_a_take() {
     explore(|| {
         let queue = Arc::new(holding(1, &[1]));
         let task = Task::queued(queue.put_owned(2));
-        race(
-            (Arc::clone(&queue), task),
-            [|(queue, _)| assert_eq!(queue.try_take(), Ok(1)), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&queue), task)).race([
+            |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
+            |(_, task)| drop(task.take()),
+        ]);
         assert!(matches!(left_in(&*queue)[..], [] | [2]));
     });
 }
@@ -256,73 +223,49 @@ fn speeding_up_against_a_take() {
 #[test]
 fn asking_while_it_turns() {
     explore(|| {
-        let queue = race(
-            holding(2, &[1]),
-            [
-                |queue| {
-                    queue.try_put(2).unwrap();
-                    assert_eq!(queue.try_take(), Ok(1));
-                    queue.try_put(3).unwrap();
-                },
-                |queue| assert!(matches!(queue.len(), 1 | 2)),
-            ],
-        );
+        let queue = with(holding(2, &[1])).race([
+            |queue| {
+                queue.try_put(2).unwrap();
+                assert_eq!(queue.try_take(), Ok(1));
+                queue.try_put(3).unwrap();
+            },
+            |queue| assert!(matches!(queue.len(), 1 | 2)),
+        ]);
         assert_eq!(left_in(&queue), [2, 3]);
     });
 }
 
-/// A thread finds the ring empty and takes its place in line, while an item is put without the lock:
-/// the item reaches it, in the ring or by hand.
-#[test]
-fn a_put_against_a_thread_that_joins_the_line() {
-    explore_within(5, || {
-        let queue = race(
-            holding(1, &[]),
-            [|queue| assert_eq!(queue.take().wait(), Ok(1)), |queue| queue.try_put(1).unwrap()],
-        );
+/// One finds the ring empty and takes its place in line, while an item is put without the lock: the
+/// item reaches it, in the ring or by hand.
+fn a_put_against_one_who_joins_the_line<S: Side>() {
+    S::explore(5, || {
+        let queue = with(holding(1, &[])).race([
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
+            |queue| queue.try_put(1).unwrap(),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// The same with a task.
-#[test]
-fn a_put_against_a_task_that_joins_the_line() {
-    explore(|| {
-        let queue = race(
-            holding(1, &[]),
-            [
-                |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-                |queue| queue.try_put(1).unwrap(),
-            ],
-        );
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// A thread finds the ring full and takes its place in line, while an item is taken without the lock:
+/// One finds the ring full and takes its place in line, while an item is taken without the lock:
 /// there is room for its own.
-#[test]
-fn a_take_against_a_thread_that_joins_the_line() {
-    explore_within(5, || {
-        let queue = race(
-            holding(1, &[1]),
-            [|queue| queue.put(2).wait().unwrap(), |queue| assert_eq!(queue.try_take(), Ok(1))],
-        );
+fn a_take_against_one_who_joins_the_line<S: Side>() {
+    S::explore(5, || {
+        let queue = with(holding(1, &[1])).race([
+            |queue| S::finish(queue.put(2)).unwrap(),
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), [2]);
     });
 }
 
-/// The same with a task, on a ring of two.
-#[test]
-fn a_take_against_a_task_that_joins_the_line() {
-    explore(|| {
-        let queue = race(
-            holding(2, &[1, 2]),
-            [
-                |queue| Task::new(queue.put(3)).run().unwrap(),
-                |queue| assert_eq!(queue.try_take(), Ok(1)),
-            ],
-        );
+/// The same on a ring of two.
+fn a_take_against_one_who_joins_a_longer_line<S: Side>() {
+    S::explore(5, || {
+        let queue = with(holding(2, &[1, 2])).race([
+            |queue| S::finish(queue.put(3)).unwrap(),
+            |queue| assert_eq!(queue.try_take(), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), [2, 3]);
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use super::checker::{explore, explore_within};
-use super::race::{For, race};
+use super::race::{For, with};
 use super::task::Task;
 use super::tray::{Count, Tray};
 use super::witness::Witness;
@@ -104,17 +104,14 @@ impl Waiting {
 #[test]
 fn wake_against_poll() {
     explore_within(4, || {
-        let waiting = race(
-            Waiting::new(1),
-            [
-                |waiting| waiting.tray.serve(),
-                |waiting| {
-                    waiting.bell.ring();
-                    assert_eq!(waiting.handle.take().wait().unwrap(), 1);
-                    waiting.tray.close();
-                },
-            ],
-        );
+        let waiting = with(Waiting::new(1)).race([
+            |waiting| waiting.tray.serve(),
+            |waiting| {
+                waiting.bell.ring();
+                assert_eq!(waiting.handle.take().wait().unwrap(), 1);
+                waiting.tray.close();
+            },
+        ]);
         waiting.settled();
     });
 }
@@ -123,18 +120,15 @@ fn wake_against_poll() {
 #[test]
 fn two_wakes_against_polls() {
     explore_within(3, || {
-        let waiting = race(
-            Waiting::new(2),
-            [
-                |waiting| waiting.tray.serve(),
-                |waiting| {
-                    waiting.bell.ring();
-                    waiting.bell.ring();
-                    assert_eq!(Task::new(waiting.handle.take()).run().unwrap(), 2);
-                    waiting.tray.close();
-                },
-            ],
-        );
+        let waiting = with(Waiting::new(2)).race([
+            |waiting| waiting.tray.serve(),
+            |waiting| {
+                waiting.bell.ring();
+                waiting.bell.ring();
+                assert_eq!(Task::new(waiting.handle.take()).run().unwrap(), 2);
+                waiting.tray.close();
+            },
+        ]);
         waiting.settled();
     });
 }
@@ -143,10 +137,8 @@ fn two_wakes_against_polls() {
 #[test]
 fn two_who_wake() {
     explore(|| {
-        let waiting = race(
-            Waiting::suspended(2),
-            [|waiting| waiting.bell.disturb(), |waiting| waiting.bell.disturb()],
-        );
+        let waiting = with(Waiting::suspended(2))
+            .race([|waiting| waiting.bell.disturb(), |waiting| waiting.bell.disturb()]);
         assert_eq!(waiting.tray.len(), 2, "it was queued twice, once when it began");
         drop(waiting.handle.take());
         waiting.tray.first().cancel(0);
@@ -158,18 +150,15 @@ fn two_who_wake() {
 #[test]
 fn two_who_poll() {
     explore_within(3, || {
-        let waiting = race(
-            Waiting::new(1),
-            [
-                |waiting| waiting.tray.serve(),
-                |waiting| {
-                    waiting.bell.ring();
-                    waiting.tray.first().run();
-                    assert_eq!(waiting.handle.take().wait().unwrap(), 1);
-                    waiting.tray.close();
-                },
-            ],
-        );
+        let waiting = with(Waiting::new(1)).race([
+            |waiting| waiting.tray.serve(),
+            |waiting| {
+                waiting.bell.ring();
+                waiting.tray.first().run();
+                assert_eq!(waiting.handle.take().wait().unwrap(), 1);
+                waiting.tray.close();
+            },
+        ]);
         waiting.settled();
     });
 }
@@ -178,17 +167,14 @@ fn two_who_poll() {
 #[test]
 fn cancel_against_poll() {
     explore(|| {
-        let waiting = race(
-            Waiting::new(1),
-            [
-                |waiting| waiting.tray.run(),
-                |waiting| {
-                    let handle = waiting.handle.take();
-                    assert!(handle.cancel());
-                    assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
-                },
-            ],
-        );
+        let waiting = with(Waiting::new(1)).race([
+            |waiting| waiting.tray.run(),
+            |waiting| {
+                let handle = waiting.handle.take();
+                assert!(handle.cancel());
+                assert!(matches!(handle.wait(), Err(JoinError::Cancelled)));
+            },
+        ]);
         waiting.settled();
     });
 }
@@ -199,7 +185,7 @@ fn cancel_against_the_last_poll() {
     explore(|| {
         let waiting = Waiting::new(1);
         waiting.bell.ring();
-        let waiting = race(waiting, [|waiting| waiting.tray.run(), Waiting::cancel_or_join]);
+        let waiting = with(waiting).race([|waiting| waiting.tray.run(), Waiting::cancel_or_join]);
         waiting.settled();
     });
 }
@@ -208,16 +194,13 @@ fn cancel_against_the_last_poll() {
 #[test]
 fn cancel_against_wake() {
     explore(|| {
-        let waiting = race(
-            Waiting::suspended(1),
-            [
-                |waiting| {
-                    waiting.bell.ring();
-                    waiting.tray.run();
-                },
-                Waiting::cancel_or_join,
-            ],
-        );
+        let waiting = with(Waiting::suspended(1)).race([
+            |waiting| {
+                waiting.bell.ring();
+                waiting.tray.run();
+            },
+            Waiting::cancel_or_join,
+        ]);
         waiting.settled();
     });
 }
@@ -226,23 +209,20 @@ fn cancel_against_wake() {
 #[test]
 fn cancel_against_wake_and_poll() {
     explore_within(2, || {
-        let waiting = race(
-            Waiting::new(1),
-            [
-                |waiting| waiting.tray.serve(),
-                |waiting| {
-                    waiting.tray.first().cancel(state::SHUT_DOWN);
-                },
-                |waiting| {
-                    waiting.bell.ring();
-                    match Task::new(waiting.handle.take()).run() {
-                        Ok(rings) => assert_eq!(rings, 1),
-                        Err(error) => assert!(matches!(error, JoinError::ShutDown)),
-                    }
-                    waiting.tray.close();
-                },
-            ],
-        );
+        let waiting = with(Waiting::new(1)).race([
+            |waiting| waiting.tray.serve(),
+            |waiting| {
+                waiting.tray.first().cancel(state::SHUT_DOWN);
+            },
+            |waiting| {
+                waiting.bell.ring();
+                match Task::new(waiting.handle.take()).run() {
+                    Ok(rings) => assert_eq!(rings, 1),
+                    Err(error) => assert!(matches!(error, JoinError::ShutDown)),
+                }
+                waiting.tray.close();
+            },
+        ]);
         waiting.settled();
     });
 }
@@ -253,8 +233,8 @@ fn dropping_the_handle_against_the_last_poll() {
     explore(|| {
         let waiting = Waiting::new(1);
         waiting.bell.ring();
-        let waiting =
-            race(waiting, [|waiting| waiting.tray.run(), |waiting| drop(waiting.handle.take())]);
+        let waiting = with(waiting)
+            .race([|waiting| waiting.tray.run(), |waiting| drop(waiting.handle.take())]);
         waiting.settled();
     });
 }
@@ -281,7 +261,7 @@ fn fire_and_join((waiting, stop): &(Waiting, CancelSource)) {
 fn a_token_against_suspension() {
     explore(|| {
         let (waiting, stop) =
-            race(with_token(1), [|(waiting, _)| waiting.tray.run(), fire_and_join]);
+            with(with_token(1)).race([|(waiting, _)| waiting.tray.run(), fire_and_join]);
         waiting.settled();
         assert_eq!(stop.token().registrations(), 0);
     });
@@ -293,7 +273,8 @@ fn a_token_against_the_last_poll() {
     explore(|| {
         let objects = with_token(1);
         objects.0.bell.ring();
-        let (waiting, stop) = race(objects, [|(waiting, _)| waiting.tray.run(), fire_and_join]);
+        let (waiting, stop) =
+            with(objects).race([|(waiting, _)| waiting.tray.run(), fire_and_join]);
         waiting.settled();
         assert_eq!(stop.token().registrations(), 0);
     });
@@ -305,16 +286,13 @@ fn a_token_against_wake() {
     explore(|| {
         let objects = with_token(1);
         objects.0.tray.run();
-        let (waiting, stop) = race(
-            objects,
-            [
-                |(waiting, _)| {
-                    waiting.bell.ring();
-                    waiting.tray.run();
-                },
-                fire_and_join,
-            ],
-        );
+        let (waiting, stop) = with(objects).race([
+            |(waiting, _)| {
+                waiting.bell.ring();
+                waiting.tray.run();
+            },
+            fire_and_join,
+        ]);
         waiting.settled();
         assert_eq!(stop.token().registrations(), 0);
     });

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::accounts::settled;
+use super::accounts::{settled, unless};
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, race, time_passes};
+use super::race::{HOUR, time_passes, with};
 use super::task::Task;
 use crate::{CancelSource, Semaphore, WaitError};
 
@@ -13,16 +13,12 @@ use crate::{CancelSource, Semaphore, WaitError};
 #[test]
 fn time_out_of_a_thread_against_grant() {
     explore_within(5, || {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |semaphore| match semaphore.acquire(1).timeout(HOUR).wait() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-                |semaphore| semaphore.release(1).unwrap(),
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |semaphore| {
+                drop(unless(WaitError::TimedOut, semaphore.acquire(1).timeout(HOUR).wait()))
+            },
+            |semaphore| semaphore.release(1).unwrap(),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -33,14 +29,9 @@ fn time_out_of_a_task_against_grant() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
-        race(
-            Arc::clone(&semaphore),
-            [|_| assert!(time_passes()), |semaphore| semaphore.release(1).unwrap()],
-        );
-        match task.left().resume() {
-            Ok(permit) => drop(permit),
-            Err(error) => assert_eq!(error, WaitError::TimedOut),
-        }
+        with(Arc::clone(&semaphore))
+            .race([|_| assert!(time_passes()), |semaphore| semaphore.release(1).unwrap()]);
+        drop(unless(WaitError::TimedOut, task.left().resume()));
         settled(&semaphore, 1, 0);
     });
 }
@@ -51,17 +42,11 @@ fn time_out_of_a_task_that_polls_against_grant() {
     explore_within(3, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
-        race(
-            (Arc::clone(&semaphore), task),
-            [
-                |_| _ = time_passes(),
-                |(semaphore, _)| semaphore.release(1).unwrap(),
-                |(_, task)| match task.take().run() {
-                    Ok(permit) => drop(permit),
-                    Err(error) => assert_eq!(error, WaitError::TimedOut),
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), task)).race([
+            |_| _ = time_passes(),
+            |(semaphore, _)| semaphore.release(1).unwrap(),
+            |(_, task)| drop(unless(WaitError::TimedOut, task.take().run())),
+        ]);
         settled(&semaphore, 1, 0);
     });
 }
@@ -73,10 +58,8 @@ fn time_out_against_drop() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(0));
         let task = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
-        race(
-            (Arc::clone(&semaphore), task),
-            [|_| _ = time_passes(), |(_, task)| drop(task.take())],
-        );
+        with((Arc::clone(&semaphore), task))
+            .race([|_| _ = time_passes(), |(_, task)| drop(task.take())]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -85,23 +68,20 @@ fn time_out_against_drop() {
 #[test]
 fn time_out_against_queueing() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |_| _ = time_passes(),
-                |semaphore| {
-                    let mut task = Task::new(semaphore.acquire(1).timeout(HOUR));
-                    let ended = match task.poll() {
-                        Poll::Ready(ended) => ended,
-                        Poll::Pending => {
-                            time_passes();
-                            task.resume()
-                        }
-                    };
-                    assert_eq!(ended.unwrap_err(), WaitError::TimedOut);
-                },
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |_| _ = time_passes(),
+            |semaphore| {
+                let mut task = Task::new(semaphore.acquire(1).timeout(HOUR));
+                let ended = match task.poll() {
+                    Poll::Ready(ended) => ended,
+                    Poll::Pending => {
+                        time_passes();
+                        task.resume()
+                    }
+                };
+                assert_eq!(ended.unwrap_err(), WaitError::TimedOut);
+            },
+        ]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -114,7 +94,7 @@ fn time_out_against_cancel() {
         let source = CancelSource::new();
         let request = semaphore.acquire_owned(1).timeout(HOUR).cancel_on(&source.token());
         let task = Task::queued(request);
-        let source = race(source, [|_| _ = time_passes(), CancelSource::cancel]);
+        let source = with(source).race([|_| _ = time_passes(), CancelSource::cancel]);
         let ended = task.left().resume().unwrap_err();
         assert!(matches!(ended, WaitError::TimedOut | WaitError::Cancelled));
         settled(&semaphore, 0, 0);
@@ -126,17 +106,14 @@ fn time_out_against_cancel() {
 #[test]
 fn time_out_of_a_thread_against_cancel() {
     explore(|| {
-        let (semaphore, source) = race(
-            (Semaphore::new(0), CancelSource::new()),
-            [
-                |(semaphore, source)| {
-                    let request = semaphore.acquire(1).timeout(HOUR).cancel_on(&source.token());
-                    let ended = request.wait().unwrap_err();
-                    assert!(matches!(ended, WaitError::TimedOut | WaitError::Cancelled));
-                },
-                |(_, source)| source.cancel(),
-            ],
-        );
+        let (semaphore, source) = with((Semaphore::new(0), CancelSource::new())).race([
+            |(semaphore, source)| {
+                let request = semaphore.acquire(1).timeout(HOUR).cancel_on(&source.token());
+                let ended = request.wait().unwrap_err();
+                assert!(matches!(ended, WaitError::TimedOut | WaitError::Cancelled));
+            },
+            |(_, source)| source.cancel(),
+        ]);
         settled(&semaphore, 0, 0);
         assert_eq!(source.token().registrations(), 0);
     });
@@ -149,10 +126,10 @@ fn time_out_lets_a_follower_through() {
     explore(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let head = Task::queued(semaphore.acquire_owned(2).timeout(HOUR));
-        race(
-            Arc::clone(&semaphore),
-            [|semaphore| drop(semaphore.acquire(1).wait().unwrap()), |_| assert!(time_passes())],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |semaphore| drop(semaphore.acquire(1).wait().unwrap()),
+            |_| assert!(time_passes()),
+        ]);
         assert_eq!(head.left().resume().unwrap_err(), WaitError::TimedOut);
         settled(&semaphore, 1, 0);
     });

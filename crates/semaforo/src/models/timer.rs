@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::accounts::settled;
 use super::checker::{explore, explore_within};
-use super::race::{HOUR, race};
+use super::race::{HOUR, with};
 use super::task::Task;
 use crate::wait::timer::TIMER;
 use crate::{CancelSource, Semaphore, WaitError};
@@ -24,16 +24,13 @@ const SOON: Duration = Duration::from_millis(PRESENT - 1);
 #[test]
 fn a_limit_against_an_idle_thread() {
     explore(|| {
-        let semaphore = race(
-            Semaphore::new(0),
-            [
-                |_| TIMER.act_by(PRESENT),
-                |semaphore| {
-                    let limited = Task::new(semaphore.acquire(1).timeout(SOON));
-                    assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
-                },
-            ],
-        );
+        let semaphore = with(Semaphore::new(0)).race([
+            |_| TIMER.act_by(PRESENT),
+            |semaphore| {
+                let limited = Task::new(semaphore.acquire(1).timeout(SOON));
+                assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
+            },
+        ]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -44,23 +41,20 @@ fn two_limits_against_a_thread_that_sleeps_longer() {
     explore_within(3, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let later = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
-        race(
-            Arc::clone(&semaphore),
-            [
-                |_| {
-                    TIMER.act_by(PRESENT);
-                    TIMER.act_by(PRESENT);
-                },
-                |semaphore| {
-                    let limited = Task::new(semaphore.acquire(1).timeout(SOON));
-                    assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
-                },
-                |semaphore| {
-                    let limited = Task::new(semaphore.acquire(1).timeout(SOON / 2));
-                    assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
-                },
-            ],
-        );
+        with(Arc::clone(&semaphore)).race([
+            |_| {
+                TIMER.act_by(PRESENT);
+                TIMER.act_by(PRESENT);
+            },
+            |semaphore| {
+                let limited = Task::new(semaphore.acquire(1).timeout(SOON));
+                assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
+            },
+            |semaphore| {
+                let limited = Task::new(semaphore.acquire(1).timeout(SOON / 2));
+                assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
+            },
+        ]);
         assert_eq!(semaphore.waiters(), 1);
         drop(later);
         settled(&semaphore, 0, 0);
@@ -73,17 +67,14 @@ fn a_limit_against_one_that_is_taken_back() {
     explore_within(3, || {
         let semaphore = Arc::new(Semaphore::new(0));
         let dropped = Task::queued(semaphore.acquire_owned(1).timeout(HOUR));
-        race(
-            (Arc::clone(&semaphore), dropped),
-            [
-                |_| TIMER.act_by(PRESENT),
-                |(_, dropped)| drop(dropped.take()),
-                |(semaphore, _)| {
-                    let limited = Task::new(semaphore.acquire(1).timeout(SOON));
-                    assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
-                },
-            ],
-        );
+        with((Arc::clone(&semaphore), dropped)).race([
+            |_| TIMER.act_by(PRESENT),
+            |(_, dropped)| drop(dropped.take()),
+            |(semaphore, _)| {
+                let limited = Task::new(semaphore.acquire(1).timeout(SOON));
+                assert_eq!(limited.run().unwrap_err(), WaitError::TimedOut);
+            },
+        ]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -96,14 +87,11 @@ fn a_token_against_a_thread_that_sleeps_longer() {
         let source = CancelSource::new();
         let request = semaphore.acquire_owned(1).timeout(HOUR).cancel_on(&source.token());
         let waits = Task::queued(request);
-        race(
-            (source, waits),
-            [
-                |_| TIMER.act_by(PRESENT),
-                |(source, _)| source.cancel_after(SOON),
-                |(_, waits)| assert_eq!(waits.take().resume().unwrap_err(), WaitError::Cancelled),
-            ],
-        );
+        with((source, waits)).race([
+            |_| TIMER.act_by(PRESENT),
+            |(source, _)| source.cancel_after(SOON),
+            |(_, waits)| assert_eq!(waits.take().resume().unwrap_err(), WaitError::Cancelled),
+        ]);
         settled(&semaphore, 0, 0);
     });
 }
@@ -117,17 +105,14 @@ fn a_shorter_patience_against_a_thread_that_sleeps_longer() {
         let unclaimed = Task::queued(semaphore.acquire_owned(1));
         let follower = Task::queued(semaphore.acquire_owned(1));
         semaphore.release(1).unwrap();
-        race(
-            (Arc::clone(&semaphore), follower),
-            [
-                |_| {
-                    TIMER.act_by(PRESENT);
-                    TIMER.act_by(PRESENT);
-                },
-                |(semaphore, _)| semaphore.set_patience(SOON),
-                |(_, follower)| drop(follower.take().resume().unwrap()),
-            ],
-        );
+        with((Arc::clone(&semaphore), follower)).race([
+            |_| {
+                TIMER.act_by(PRESENT);
+                TIMER.act_by(PRESENT);
+            },
+            |(semaphore, _)| semaphore.set_patience(SOON),
+            |(_, follower)| drop(follower.take().resume().unwrap()),
+        ]);
         drop(unclaimed);
         settled(&semaphore, 1, 0);
     });

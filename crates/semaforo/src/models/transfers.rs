@@ -4,15 +4,25 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::accounts::{Basket, left_in};
+use super::accounts::{Basket, back, left_in};
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
+use super::side::{Side, on_both_sides};
 use super::task::Task;
 use crate::queue::{Receive, Transfer};
 use crate::request::{Limited, Unlimited};
 use crate::{
     CancelSource, Closed, Rejected, Request, TransferQueue, TryPutError, TryTakeError, WaitError,
 };
+
+on_both_sides!(
+    from_one_to_the_other,
+    a_message_against_one_who_takes,
+    trying_to_transfer_against_one_who_takes,
+    withdrawal_from_the_first_look_on,
+    closing_against_one_who_sends,
+    closing_against_one_who_takes
+);
 
 type Messages = Arc<TransferQueue<u32>>;
 
@@ -34,11 +44,6 @@ fn taking(queue: &Messages) -> Taking {
     Task::queued(queue.take_owned())
 }
 
-/// The message of a transfer, if its sender has it back.
-fn back<E>(outcome: Result<(), Rejected<u32, E>>) -> Option<u32> {
-    outcome.err().map(Rejected::into_item)
-}
-
 /// A queue, a sender with a token, and a task that its message was handed to and that has not come for
 /// it.
 fn unclaimed() -> (Messages, CancelSource, Sending<Limited>, Taking) {
@@ -48,45 +53,24 @@ fn unclaimed() -> (Messages, CancelSource, Sending<Limited>, Taking) {
     (queue, source, sender, taker)
 }
 
-/// A thread transfers to a thread.
-#[test]
-fn from_thread_to_thread() {
+/// Two transfer, one to the other: it is done when that has the message.
+fn from_one_to_the_other<S: Side>() {
     explore(|| {
-        let queue = race(
-            TransferQueue::new(),
-            [
-                |queue| queue.transfer(1).wait().unwrap(),
-                |queue| assert_eq!(queue.take().wait(), Ok(1)),
-            ],
-        );
+        let queue = with(TransferQueue::new()).race([
+            |queue| S::finish(queue.transfer(1)).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// A task transfers to a task: it is done when that has the message.
-#[test]
-fn from_task_to_task() {
-    explore_within(4, || {
-        let queue = race(
-            TransferQueue::new(),
-            [
-                |queue| Task::new(queue.transfer(1)).run().unwrap(),
-                |queue| assert_eq!(Task::new(queue.take()).run(), Ok(1)),
-            ],
-        );
-        assert_eq!(left_in(&queue), []);
-    });
-}
-
-/// A message is left for a thread that may be about to wait for it, without either taking the lock in
-/// vain.
-#[test]
-fn a_message_against_a_thread() {
+/// A message is left for one who may be about to wait for it, without either taking the lock in vain.
+fn a_message_against_one_who_takes<S: Side>() {
     explore(|| {
-        let queue = race(
-            TransferQueue::new(),
-            [|queue| queue.put(1).unwrap(), |queue| assert_eq!(queue.take().wait(), Ok(1))],
-        );
+        let queue = with(TransferQueue::new()).race([
+            |queue| queue.put(1).unwrap(),
+            |queue| assert_eq!(S::finish(queue.take()), Ok(1)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -95,45 +79,38 @@ fn a_message_against_a_thread() {
 #[test]
 fn messages_against_trying_to_take() {
     explore(|| {
-        let (queue, basket) = race(
-            (TransferQueue::new(), Basket::default()),
-            [
-                |(queue, _)| {
-                    queue.put(1).unwrap();
-                    queue.put(2).unwrap();
-                },
-                |(queue, basket)| match queue.try_take() {
-                    Ok(item) => {
-                        assert_eq!(item, 1);
-                        basket.add([item]);
-                    }
-                    Err(error) => assert_eq!(error, TryTakeError::Empty),
-                },
-            ],
-        );
+        let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
+            |(queue, _)| {
+                queue.put(1).unwrap();
+                queue.put(2).unwrap();
+            },
+            |(queue, basket)| match queue.try_take() {
+                Ok(item) => {
+                    assert_eq!(item, 1);
+                    basket.add([item]);
+                }
+                Err(error) => assert_eq!(error, TryTakeError::Empty),
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
 
-/// A thread comes to wait for a message, while somebody looks for a thread to hand one to.
-#[test]
-fn trying_to_transfer_against_a_thread() {
+/// One comes to wait for a message, while a sender looks for a taker to hand one to.
+fn trying_to_transfer_against_one_who_takes<S: Side>() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (TransferQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| basket.add(queue.take().wait()),
-                |(queue, basket)| {
-                    if let Err(Rejected { item, why }) = queue.try_transfer(1) {
-                        assert_eq!(why, TryPutError::Full);
-                        basket.add([item]);
-                        queue.put(2).unwrap();
-                    } else {
-                        basket.add([2]);
-                    }
-                },
-            ],
-        );
+        let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
+            |(queue, basket)| basket.add(S::finish(queue.take())),
+            |(queue, basket)| {
+                if let Err(Rejected { item, why }) = queue.try_transfer(1) {
+                    assert_eq!(why, TryPutError::Full);
+                    basket.add([item]);
+                    queue.put(2).unwrap();
+                } else {
+                    basket.add([2]);
+                }
+            },
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1, 2]);
     });
 }
@@ -144,13 +121,10 @@ fn trying_to_transfer_against_drop() {
     explore(|| {
         let queue = Messages::default();
         let task = taking(&queue);
-        let (.., basket) = race(
-            (Arc::clone(&queue), task, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add(back(queue.try_transfer(1))),
-                |(_, task, _)| drop(task.take()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), task, Basket::default())).race([
+            |(queue, _, basket)| basket.add(back(queue.try_transfer(1))),
+            |(_, task, _)| drop(task.take()),
+        ]);
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
 }
@@ -161,29 +135,27 @@ fn withdrawal_against_take() {
     explore(|| {
         let (queue, source) = (Messages::default(), CancelSource::new());
         let sender = sending_until(&source, &queue, 1);
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [|(queue, _, basket)| basket.add(queue.try_take()), |(_, source, _)| source.cancel()],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add(queue.try_take()),
+            |(_, source, _)| source.cancel(),
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
 }
 
-/// The same with a thread that may be about to wait.
-#[test]
-fn withdrawal_of_a_thread_against_take() {
+/// The same with a sender that may be about to wait.
+fn withdrawal_from_the_first_look_on<S: Side>() {
     explore_within(3, || {
-        let (queue, _, basket) = race(
-            (TransferQueue::new(), CancelSource::new(), Basket::default()),
-            [
+        let (queue, _, basket) =
+            with((TransferQueue::new(), CancelSource::new(), Basket::default())).race([
                 |(queue, source, basket)| {
-                    basket.add(back(queue.transfer(1).cancel_on(&source.token()).wait()));
+                    let transfer = queue.transfer(1).cancel_on(&source.token());
+                    basket.add(back(S::finish(transfer)));
                 },
                 |(_, source, _)| source.cancel(),
                 |(queue, _, basket)| basket.add(queue.try_take()),
-            ],
-        );
+            ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -192,13 +164,10 @@ fn withdrawal_of_a_thread_against_take() {
 #[test]
 fn time_out_of_a_thread_against_take() {
     explore_within(4, || {
-        let (queue, basket) = race(
-            (TransferQueue::new(), Basket::default()),
-            [
-                |(queue, basket)| basket.add(back(queue.transfer(1).timeout(HOUR).wait())),
-                |(queue, basket)| basket.add(queue.try_take()),
-            ],
-        );
+        let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
+            |(queue, basket)| basket.add(back(queue.transfer(1).timeout(HOUR).wait())),
+            |(queue, basket)| basket.add(queue.try_take()),
+        ]);
         assert_eq!(basket.with_left_in(&queue), [1]);
     });
 }
@@ -209,13 +178,10 @@ fn take_against_poll() {
     explore(|| {
         let queue = Messages::default();
         let sender = sending(&queue, 1);
-        race(
-            (Arc::clone(&queue), sender),
-            [
-                |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
-                |(_, sender)| sender.take().run().unwrap(),
-            ],
-        );
+        with((Arc::clone(&queue), sender)).race([
+            |(queue, _)| assert_eq!(queue.try_take(), Ok(1)),
+            |(_, sender)| sender.take().run().unwrap(),
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
@@ -226,16 +192,13 @@ fn drop_against_take() {
     explore_within(4, || {
         let queue = Messages::default();
         let sender = sending(&queue, 1);
-        let (.., basket) = race(
-            (Arc::clone(&queue), sender, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add(queue.take().wait()),
-                |(queue, sender, _)| {
-                    drop(sender.take());
-                    queue.put(2).unwrap();
-                },
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), sender, Basket::default())).race([
+            |(queue, _, basket)| basket.add(queue.take().wait()),
+            |(queue, sender, _)| {
+                drop(sender.take());
+                queue.put(2).unwrap();
+            },
+        ]);
         assert!(matches!(basket.with_left_in(&*queue)[..], [1, 2] | [2]));
     });
 }
@@ -247,13 +210,10 @@ fn withdrawal_of_the_first_of_two() {
     explore(|| {
         let (queue, source) = (Messages::default(), CancelSource::new());
         let (first, second) = (sending_until(&source, &queue, 1), sending(&queue, 2));
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [
-                |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
-                |(_, source, _)| source.cancel(),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add([queue.try_take().unwrap()]),
+            |(_, source, _)| source.cancel(),
+        ]);
         basket.add(back(first.left().resume()));
         basket.add(queue.try_take());
         second.left().resume().unwrap();
@@ -268,7 +228,7 @@ fn withdrawal_of_both() {
         let (queue, source) = (Messages::default(), CancelSource::new());
         let first = sending_until(&source, &queue, 1);
         let second = Task::queued(queue.transfer_owned(2).timeout(HOUR));
-        race(source, [CancelSource::cancel, |_| assert!(time_passes())]);
+        with(source).race([CancelSource::cancel, |_| assert!(time_passes())]);
         let (first, second) = (first.left().resume(), second.left().resume());
         assert_eq!(first, Err(Rejected { item: 1, why: WaitError::Cancelled }));
         assert_eq!(second, Err(Rejected { item: 2, why: WaitError::TimedOut }));
@@ -282,17 +242,14 @@ fn withdrawal_of_both() {
 fn withdrawal_against_claim() {
     explore(|| {
         let (queue, source, sender, taker) = unclaimed();
-        let (.., basket) = race(
-            (source, taker, Basket::default()),
-            [
-                |(source, ..)| source.cancel(),
-                |(_, taker, basket)| {
-                    if let Poll::Ready(item) = taker.take().poll() {
-                        basket.add(item);
-                    }
-                },
-            ],
-        );
+        let (.., basket) = with((source, taker, Basket::default())).race([
+            |(source, ..)| source.cancel(),
+            |(_, taker, basket)| {
+                if let Poll::Ready(item) = taker.take().poll() {
+                    basket.add(item);
+                }
+            },
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -303,16 +260,13 @@ fn withdrawal_against_claim() {
 fn withdrawal_against_a_task_that_waits_on() {
     explore_within(3, || {
         let (queue, source, sender, taker) = unclaimed();
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, taker, Basket::default()),
-            [
-                |(queue, source, ..)| {
-                    source.cancel();
-                    queue.put(2).unwrap();
-                },
-                |(_, _, taker, basket)| basket.add(taker.take().resume()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, taker, Basket::default())).race([
+            |(queue, source, ..)| {
+                source.cancel();
+                queue.put(2).unwrap();
+            },
+            |(_, _, taker, basket)| basket.add(taker.take().resume()),
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
@@ -324,10 +278,8 @@ fn withdrawal_against_a_task_that_waits_on() {
 fn drop_of_the_sender_against_the_next_message() {
     explore(|| {
         let (queue, _, sender, taker) = unclaimed();
-        race(
-            (Arc::clone(&queue), sender),
-            [|(_, sender)| drop(sender.take()), |(queue, _)| queue.put(2).unwrap()],
-        );
+        with((Arc::clone(&queue), sender))
+            .race([|(_, sender)| drop(sender.take()), |(queue, _)| queue.put(2).unwrap()]);
         assert_eq!(taker.left().resume(), Ok(2));
         assert_eq!(left_in(&*queue), []);
     });
@@ -340,7 +292,8 @@ fn withdrawal_against_drop() {
     explore(|| {
         let (queue, source, sender, taker) = unclaimed();
         let mut follower = taking(&queue).left();
-        race((source, taker), [|(source, _)| source.cancel(), |(_, taker)| drop(taker.take())]);
+        with((source, taker))
+            .race([|(source, _)| source.cancel(), |(_, taker)| drop(taker.take())]);
         let outcome = sender.left().resume();
         assert_eq!(outcome, Err(Rejected { item: 1, why: WaitError::Cancelled }));
         assert!(follower.poll().is_pending());
@@ -358,7 +311,7 @@ fn withdrawal_against_cancel_of_the_taker() {
         let (queue, sources) = (Messages::default(), (CancelSource::new(), CancelSource::new()));
         let taker = Task::queued(queue.take_owned().cancel_on(&sources.0.token()));
         let sender = sending_until(&sources.1, &queue, 1);
-        race(sources, [|(first, _)| first.cancel(), |(_, second)| second.cancel()]);
+        with(sources).race([|(first, _)| first.cancel(), |(_, second)| second.cancel()]);
         let outcome = sender.left().resume();
         assert_eq!(outcome, Err(Rejected { item: 1, why: WaitError::Cancelled }));
         assert_eq!(taker.left().resume(), Err(WaitError::Cancelled));
@@ -374,7 +327,7 @@ fn withdrawal_keeps_the_order_of_takers() {
         let (queue, sources) = (Messages::default(), (CancelSource::new(), CancelSource::new()));
         let [first, second, third] = [(); 3].map(|()| taking(&queue));
         let senders = [sending_until(&sources.0, &queue, 1), sending_until(&sources.1, &queue, 2)];
-        race(sources, [|(first, _)| first.cancel(), |(_, second)| second.cancel()]);
+        with(sources).race([|(first, _)| first.cancel(), |(_, second)| second.cancel()]);
         (3..=5).for_each(|message| queue.put(message).unwrap());
         assert_eq!(first.left().resume(), Ok(3));
         assert_eq!(second.left().resume(), Ok(4));
@@ -391,10 +344,10 @@ fn withdrawal_keeps_the_order_of_takers() {
 fn drop_of_the_taker_against_take() {
     explore_within(4, || {
         let (queue, _, sender, taker) = unclaimed();
-        race(
-            (Arc::clone(&queue), taker),
-            [|(queue, _)| assert_eq!(queue.take().wait(), Ok(1)), |(_, taker)| drop(taker.take())],
-        );
+        with((Arc::clone(&queue), taker)).race([
+            |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
+            |(_, taker)| drop(taker.take()),
+        ]);
         sender.left().resume().unwrap();
         assert_eq!(left_in(&*queue), []);
     });
@@ -406,10 +359,8 @@ fn drop_of_the_taker_against_take() {
 fn drop_of_the_taker_against_the_next_message() {
     explore(|| {
         let (queue, _, sender, taker) = unclaimed();
-        race(
-            (Arc::clone(&queue), taker),
-            [|(queue, _)| queue.put(2).unwrap(), |(_, taker)| drop(taker.take())],
-        );
+        with((Arc::clone(&queue), taker))
+            .race([|(queue, _)| queue.put(2).unwrap(), |(_, taker)| drop(taker.take())]);
         assert_eq!((queue.try_take(), queue.try_take()), (Ok(1), Ok(2)));
         sender.left().resume().unwrap();
         assert_eq!(left_in(&*queue), []);
@@ -423,18 +374,14 @@ fn taken_back_against_claim() {
     explore_within(3, || {
         let (queue, _, sender, taker) = unclaimed();
         let follower = taking(&queue);
-        let (.., basket) = race(
-            (Arc::clone(&queue), taker, follower, Basket::default()),
-            [
-                |(_, taker, _, basket)| basket.add(taker.take().run()),
-                |(queue, _, follower, basket)| {
-                    time_passes();
-                    time_passes();
-                    queue.put(2).unwrap();
-                    basket.add(follower.take().resume());
-                },
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), taker, follower, Basket::default())).race([
+            |(_, taker, _, basket)| basket.add(taker.take().run()),
+            |(queue, _, follower, basket)| {
+                two_ticks();
+                queue.put(2).unwrap();
+                basket.add(follower.take().resume());
+            },
+        ]);
         sender.left().resume().unwrap();
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
@@ -446,13 +393,7 @@ fn taken_back_against_claim() {
 fn taken_back_against_withdrawal() {
     explore(|| {
         let (queue, source, sender, taker) = unclaimed();
-        race(
-            source,
-            [CancelSource::cancel, |_| {
-                time_passes();
-                time_passes();
-            }],
-        );
+        with(source).race([CancelSource::cancel, |_| two_ticks()]);
         let outcome = sender.left().resume();
         assert_eq!(outcome, Err(Rejected { item: 1, why: WaitError::Cancelled }));
         queue.put(2).unwrap();
@@ -466,17 +407,13 @@ fn taken_back_against_withdrawal() {
 fn taken_back_for_a_thread() {
     explore_within(4, || {
         let (queue, _, sender, taker) = unclaimed();
-        race(
-            (Arc::clone(&queue), taker),
-            [
-                |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
-                |(_, taker)| {
-                    time_passes();
-                    time_passes();
-                    drop(taker.take());
-                },
-            ],
-        );
+        with((Arc::clone(&queue), taker)).race([
+            |(queue, _)| assert_eq!(queue.take().wait(), Ok(1)),
+            |(_, taker)| {
+                two_ticks();
+                drop(taker.take());
+            },
+        ]);
         sender.left().resume().unwrap();
         assert_eq!(left_in(&*queue), []);
     });
@@ -490,47 +427,38 @@ fn taken_back_against_drop() {
         let queue = Messages::default();
         let (taker, follower) = (taking(&queue), taking(&queue));
         queue.put(1).unwrap();
-        race(
-            (taker, follower),
-            [
-                |(taker, _)| drop(taker.take()),
-                |(_, follower)| {
-                    time_passes();
-                    time_passes();
-                    assert_eq!(follower.take().resume(), Ok(1));
-                },
-            ],
-        );
+        with((taker, follower)).race([
+            |(taker, _)| drop(taker.take()),
+            |(_, follower)| {
+                two_ticks();
+                assert_eq!(follower.take().resume(), Ok(1));
+            },
+        ]);
         assert_eq!(left_in(&*queue), []);
     });
 }
 
-/// The queue is closed while a thread waits until its message is taken: it has it back.
-#[test]
-fn closing_against_a_thread_that_sends() {
+/// The queue is closed while a sender waits until its message is taken: it has it back.
+fn closing_against_one_who_sends<S: Side>() {
     explore(|| {
-        let queue = race(
-            TransferQueue::new(),
-            [
-                |queue| assert!(queue.close()),
-                |queue| {
-                    let back = queue.transfer(1).wait();
-                    assert_eq!(back, Err(Rejected { item: 1, why: Closed }));
-                },
-            ],
-        );
+        let queue = with(TransferQueue::new()).race([
+            |queue| assert!(queue.close()),
+            |queue| {
+                let back = S::finish(queue.transfer(1));
+                assert_eq!(back, Err(Rejected { item: 1, why: Closed }));
+            },
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
 
-/// The queue is closed while a thread waits for a message: it is refused.
-#[test]
-fn closing_against_a_thread_that_takes() {
+/// The queue is closed while one waits for a message: it is refused.
+fn closing_against_one_who_takes<S: Side>() {
     explore(|| {
-        let queue = race(
-            TransferQueue::<u32>::new(),
-            [|queue| assert!(queue.close()), |queue| assert_eq!(queue.take().wait(), Err(Closed))],
-        );
+        let queue = with(TransferQueue::<u32>::new()).race([
+            |queue| assert!(queue.close()),
+            |queue| assert_eq!(S::finish(queue.take()), Err(Closed)),
+        ]);
         assert_eq!(left_in(&queue), []);
     });
 }
@@ -539,10 +467,10 @@ fn closing_against_a_thread_that_takes() {
 #[test]
 fn closing_against_a_message() {
     explore(|| {
-        let (queue, basket) = race(
-            (TransferQueue::new(), Basket::default()),
-            [|(queue, _)| assert!(queue.close()), |(queue, basket)| basket.add(back(queue.put(1)))],
-        );
+        let (queue, basket) = with((TransferQueue::new(), Basket::default())).race([
+            |(queue, _)| assert!(queue.close()),
+            |(queue, basket)| basket.add(back(queue.put(1))),
+        ]);
         assert_eq!(queue.try_transfer(2).unwrap_err().why, TryPutError::Closed);
         assert_eq!(basket.with_left_in(&queue), [1]);
         assert_eq!(queue.try_take(), Err(TryTakeError::Closed));
@@ -555,10 +483,10 @@ fn closing_against_take() {
     explore(|| {
         let queue = Messages::default();
         let sender = sending(&queue, 1);
-        let (_, basket) = race(
-            (Arc::clone(&queue), Basket::default()),
-            [|(queue, _)| assert!(queue.close()), |(queue, basket)| basket.add(queue.try_take())],
-        );
+        let (_, basket) = with((Arc::clone(&queue), Basket::default())).race([
+            |(queue, _)| assert!(queue.close()),
+            |(queue, basket)| basket.add(queue.try_take()),
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -570,13 +498,10 @@ fn closing_against_take() {
 fn closing_against_claim() {
     explore(|| {
         let (queue, _, sender, taker) = unclaimed();
-        let (.., basket) = race(
-            (Arc::clone(&queue), taker, Basket::default()),
-            [
-                |(queue, ..)| assert!(queue.close()),
-                |(_, taker, basket)| basket.add(taker.take().run()),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), taker, Basket::default())).race([
+            |(queue, ..)| assert!(queue.close()),
+            |(_, taker, basket)| basket.add(taker.take().run()),
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1]);
     });
@@ -589,13 +514,10 @@ fn closing_with_a_message_left() {
     explore(|| {
         let (queue, _, sender, taker) = unclaimed();
         queue.put(2).unwrap();
-        let (.., basket) = race(
-            (Arc::clone(&queue), taker, Basket::default()),
-            [
-                |(queue, ..)| assert!(queue.close()),
-                |(_, taker, basket)| basket.add([taker.take().run().unwrap()]),
-            ],
-        );
+        let (.., basket) = with((Arc::clone(&queue), taker, Basket::default())).race([
+            |(queue, ..)| assert!(queue.close()),
+            |(_, taker, basket)| basket.add([taker.take().run().unwrap()]),
+        ]);
         basket.add(back(sender.left().resume()));
         assert_eq!(basket.with_left_in(&*queue), [1, 2]);
     });
@@ -608,13 +530,10 @@ fn draining_against_poll() {
     explore_within(4, || {
         let queue = Messages::default();
         let senders = [1, 2, 3].map(|message| sending(&queue, message));
-        let (_, senders) = race(
-            (Arc::clone(&queue), senders),
-            [
-                |(queue, _)| assert_eq!(queue.drain(), [1, 2, 3]),
-                |(_, senders)| senders[2].take().run().unwrap(),
-            ],
-        );
+        let (_, senders) = with((Arc::clone(&queue), senders)).race([
+            |(queue, _)| assert_eq!(queue.drain(), [1, 2, 3]),
+            |(_, senders)| senders[2].take().run().unwrap(),
+        ]);
         let [first, second, _] = senders;
         first.left().resume().unwrap();
         second.left().resume().unwrap();
@@ -629,10 +548,10 @@ fn draining_against_withdrawal() {
         let (queue, source) = (Messages::default(), CancelSource::new());
         let (first, second) = (sending(&queue, 1), sending(&queue, 2));
         let third = sending_until(&source, &queue, 3);
-        let (.., basket) = race(
-            (Arc::clone(&queue), source, Basket::default()),
-            [|(queue, _, basket)| basket.add(queue.drain()), |(_, source, _)| source.cancel()],
-        );
+        let (.., basket) = with((Arc::clone(&queue), source, Basket::default())).race([
+            |(queue, _, basket)| basket.add(queue.drain()),
+            |(_, source, _)| source.cancel(),
+        ]);
         first.left().resume().unwrap();
         second.left().resume().unwrap();
         basket.add(back(third.left().resume()));
@@ -646,13 +565,10 @@ fn draining_against_drop() {
     explore_within(4, || {
         let queue = Messages::default();
         let senders = [1, 2, 3].map(|message| sending(&queue, message));
-        let (_, senders) = race(
-            (Arc::clone(&queue), senders),
-            [
-                |(queue, _)| assert!(matches!(queue.drain()[..], [1, 2] | [1, 2, 3])),
-                |(_, senders)| drop(senders[2].take()),
-            ],
-        );
+        let (_, senders) = with((Arc::clone(&queue), senders)).race([
+            |(queue, _)| assert!(matches!(queue.drain()[..], [1, 2] | [1, 2, 3])),
+            |(_, senders)| drop(senders[2].take()),
+        ]);
         let [first, second, _] = senders;
         first.left().resume().unwrap();
         second.left().resume().unwrap();
@@ -668,13 +584,10 @@ fn closing_over_three() {
         let queue = Messages::default();
         let takers = [(); 3].map(|()| taking(&queue));
         let senders = [1, 2, 3].map(|message| sending(&queue, message));
-        let (_, takers, basket) = race(
-            (Arc::clone(&queue), takers, Basket::default()),
-            [
-                |(queue, ..)| assert!(queue.close()),
-                |(_, takers, basket)| basket.add(takers[2].take().run()),
-            ],
-        );
+        let (_, takers, basket) = with((Arc::clone(&queue), takers, Basket::default())).race([
+            |(queue, ..)| assert!(queue.close()),
+            |(_, takers, basket)| basket.add(takers[2].take().run()),
+        ]);
         let [first, second, _] = takers;
         assert_eq!((first.left().resume(), second.left().resume()), (Err(Closed), Err(Closed)));
         senders.into_iter().for_each(|sender| basket.add(back(sender.left().resume())));
@@ -688,13 +601,10 @@ fn trying_does_not_overtake() {
     explore(|| {
         let queue = Messages::default();
         let taker = taking(&queue);
-        race(
-            Arc::clone(&queue),
-            [
-                |queue| queue.put(1).unwrap(),
-                |queue| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
-            ],
-        );
+        with(Arc::clone(&queue)).race([
+            |queue| queue.put(1).unwrap(),
+            |queue| assert_eq!(queue.try_take(), Err(TryTakeError::Empty)),
+        ]);
         assert_eq!(taker.left().resume(), Ok(1));
         assert_eq!(left_in(&*queue), []);
     });

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::race::with;
+use super::side::Side;
+use crate::Mutex;
 use crate::primitive::{TrackedCell, yield_now};
 
 /// A value that fails the model when somebody changes it while another uses it, or without having
@@ -50,4 +53,20 @@ impl Witness {
             yield_now();
         }
     }
+}
+
+/// A lock, and what it protects.
+type Locked = (Mutex<()>, Witness);
+
+/// A side that takes the lock, and changes what it protects.
+pub(super) fn enter<S: Side>((mutex, witness): &Locked) {
+    let _guard = S::finish(mutex.lock());
+    witness.change();
+}
+
+/// All of these sides come in, and each of them sees what was done before.
+pub(super) fn all_come_in<const SIDES: usize>(mutex: Mutex<()>, sides: [fn(&Locked); SIDES]) {
+    let (mutex, witness) = with((mutex, Witness::new())).race(sides);
+    assert_eq!((mutex.waiters(), mutex.is_locked()), (0, false));
+    assert_eq!(witness.look(), SIDES as u32);
 }

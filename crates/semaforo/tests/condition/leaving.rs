@@ -6,9 +6,7 @@ use std::time::Duration;
 use semaforo::{Monitor, OwnerKey, ReentrantLock, ReentrantMonitor};
 
 use crate::locks::Lock;
-use crate::support::{
-    Line, Record, Step, eventually, in_every_arrangement, panic_of, panicking_waker,
-};
+use crate::support::{Line, Record, Step, eventually, in_every_arrangement, panic_of};
 
 /// Also before those who have waited for the lock all the time: what was signalled still holds.
 pub(crate) fn the_signalled_one_has_the_lock_at_once<L: Lock>() {
@@ -92,8 +90,7 @@ pub(crate) fn a_signalled_task_that_is_dropped_passes_the_signal_on<L: Lock>() {
 /// The panic comes out of the call, which has left all the same.
 pub(crate) fn a_panicking_waker_leaves_nothing_behind<L: Lock>() {
     let (lock, condition) = L::with_condition();
-    let mut waiting = Step::new(condition.wait(lock.lock()));
-    assert!(waiting.poll_with(&panicking_waker()).is_pending());
+    let mut waiting = Step::panicking(condition.wait(lock.lock()));
     let message = panic_of(|| condition.signal_and_leave(lock.lock()));
     assert_eq!(message, "the waker panicked");
     assert!(lock.is_locked(), "the signalled one's");

@@ -1,39 +1,22 @@
 //! Programs that are odd but legal: leaked waits, conditions and locks that are gone or elsewhere,
 //! wakers that panic or meddle, long chains.
 
-use std::future::Future;
-use std::mem::forget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use semaforo::{
-    CancelSource, Condition, Latch, Mutex, OwnerKey, ReentrantCondition, ReentrantLock, RwLock,
+    CancelSource, Condition, Mutex, OwnerKey, ReentrantCondition, ReentrantLock, RwLock,
     WriteCondition,
 };
 
 use crate::support::{
     InlineTask, LONG, Line, Step, Waiter, WakerOf, eventually, in_every_arrangement,
-    in_its_own_process, leaked, panic_of, panicking_waker, until_queued,
+    in_its_own_process, leak, leaked, let_the_timer_pass, panic_of, panicking_waker, until_queued,
 };
 
 const PATIENCE: Duration = Duration::from_millis(2);
-
-/// Polls once, expecting to wait, and leaks the request.
-fn leak<F: Future>(request: F) {
-    let mut request = Box::pin(request);
-    assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    forget(request);
-}
-
-/// Waits until the timer has certainly looked at everything that was due by now.
-fn let_the_timer_pass() {
-    let latch = Latch::new(1);
-    let mut last = Step::queued(latch.opened().timeout(Duration::from_millis(10)));
-    eventually("the timer passes", || latch.waiters() == 0);
-    assert!(last.expect_ready().is_err());
-}
 
 /// Leaked in the condition, in the lock's line, and with the lock granted; then the condition and the
 /// lock are dropped, and then the limits come.
@@ -202,8 +185,7 @@ fn debugging_shows_who_waits() {
 #[test]
 fn a_guard_that_wakes_a_panicking_waker_is_given_back() {
     let (lock, condition) = (Mutex::new(()), Condition::new());
-    let mut panics = Step::new(condition.wait(lock.lock().wait()));
-    assert!(panics.poll_with(&panicking_waker()).is_pending());
+    let mut panics = Step::panicking(condition.wait(lock.lock().wait()));
     let mut next = Step::queued(condition.wait(lock.lock().wait()));
     let guard = lock.lock().wait();
     assert_eq!(condition.broadcast(&guard), 2);
@@ -218,8 +200,7 @@ fn a_guard_that_wakes_a_panicking_waker_is_given_back() {
 fn a_poll_that_wakes_a_panicking_waker_still_waits() {
     let (lock, condition) = (Mutex::new(()), Condition::new());
     let guard = lock.lock().wait();
-    let mut panics = Step::new(lock.lock());
-    assert!(panics.poll_with(&panicking_waker()).is_pending());
+    let mut panics = Step::panicking(lock.lock());
     let mut waiting = Step::new(condition.wait(guard));
     assert_eq!(panic_of(|| waiting.poll().is_ready()), "the waker panicked");
     assert_eq!(condition.waiters(), 1);

@@ -13,28 +13,18 @@ use crate::support::{
 };
 use semaforo::{Event, Mutex, RwLock, Semaphore, WaitError};
 
-/// A reader that waits, and panics when it is let in.
-fn panicking_reader(
-    lock: &RwLock<()>,
-) -> Step<impl Future<Output = semaforo::RwLockReadGuard<'_, ()>>> {
-    let mut reader = Step::new(lock.read());
-    assert!(reader.poll_with(&panicking_waker()).is_pending());
-    reader
-}
-
 #[test]
 fn a_guard_that_wakes_a_panicking_waker_is_given_back() {
     let mutex = Mutex::new(());
     let guard = mutex.lock().wait();
-    let mut waiter = Step::new(mutex.lock());
-    assert!(waiter.poll_with(&panicking_waker()).is_pending());
+    let mut waiter = Step::panicking(mutex.lock());
     panic_of(|| drop(guard));
     drop(waiter.expect_ready());
     assert!(!mutex.is_locked());
 
     let lock = RwLock::new(());
     let guard = lock.write().wait();
-    let mut reader = panicking_reader(&lock);
+    let mut reader = Step::panicking(lock.read());
     panic_of(|| drop(guard));
     drop(reader.expect_ready());
     assert_eq!((lock.readers(), lock.has_writer()), (0, false));
@@ -46,7 +36,7 @@ fn a_guard_that_wakes_a_panicking_waker_is_given_back() {
 fn a_downgrade_that_wakes_a_panicking_waker_holds_nothing() {
     let lock = RwLock::new(());
     let guard = lock.write().wait();
-    let mut reader = panicking_reader(&lock);
+    let mut reader = Step::panicking(lock.read());
     panic_of(|| drop(guard.downgrade()));
     drop(reader.expect_ready());
     assert_eq!((lock.readers(), lock.has_writer()), (0, false));
@@ -57,8 +47,7 @@ fn a_downgrade_that_wakes_a_panicking_waker_holds_nothing() {
 fn a_poll_that_wakes_a_panicking_waker_keeps_no_permit() {
     let semaphore = Semaphore::barging(0);
     let mut first = Step::queued(semaphore.acquire(1));
-    let mut second = Step::new(semaphore.acquire(1));
-    assert!(second.poll_with(&panicking_waker()).is_pending());
+    let second = Step::panicking(semaphore.acquire(1));
     let released = panic_or(|| semaphore.release(2).unwrap());
     let polled = panic_or(|| drop(first.poll()));
     assert!(released.is_err() || polled.is_err(), "somebody sees the panic");
@@ -72,8 +61,7 @@ fn a_wait_that_wakes_a_panicking_waker_keeps_no_permit() {
     let semaphore = leaked(Semaphore::barging(0));
     let first = Waiter::on_a_thread(|| drop(semaphore.acquire(1).wait().unwrap()));
     crate::support::until_queued(semaphore, 1);
-    let mut second = Step::new(semaphore.acquire(1));
-    assert!(second.poll_with(&panicking_waker()).is_pending());
+    let mut second = Step::panicking(semaphore.acquire(1));
     let released = panic_or(|| semaphore.release(2).unwrap());
     let waited = first.join_or_panic();
     let polled = panic_or(|| drop(second.poll()));
@@ -113,8 +101,7 @@ fn a_wait_that_is_ended_by_a_panic_keeps_no_permit() {
 fn a_dropped_request_that_wakes_a_panicking_waker_lets_go_of_its_object() {
     let semaphore = Arc::new(Semaphore::new(1));
     let head = Step::queued(semaphore.acquire_owned(2));
-    let mut follower = Step::new(semaphore.acquire(1));
-    assert!(follower.poll_with(&panicking_waker()).is_pending());
+    let mut follower = Step::panicking(semaphore.acquire(1));
     panic_of(|| drop(head));
     drop(follower.expect_ready().unwrap());
     assert_eq!((semaphore.available(), semaphore.waiters()), (1, 0));
@@ -130,8 +117,7 @@ fn a_timed_out_wait_that_wakes_a_panicking_waker_leaves_the_queue() {
         semaphore.acquire(2).timeout(Duration::from_millis(300)).wait().map(drop).unwrap_err()
     });
     crate::support::until_queued(semaphore, 1);
-    let mut follower = Step::new(semaphore.acquire(1));
-    assert!(follower.poll_with(&panicking_waker()).is_pending());
+    let mut follower = Step::panicking(semaphore.acquire(1));
     match head.join_or_panic() {
         Ok(error) => assert_eq!(error, WaitError::TimedOut),
         Err(panic) => assert_eq!(crate::support::message_of(&*panic), "the waker panicked"),
@@ -180,8 +166,7 @@ fn a_panicking_waker_does_not_end_the_watchdog() {
     let semaphore = Semaphore::new(0);
     semaphore.set_patience(Duration::from_millis(2));
     let mut unpolled = Step::queued(semaphore.acquire(1));
-    let mut panics = Step::new(semaphore.acquire(1));
-    assert!(panics.poll_with(&panicking_waker()).is_pending());
+    let mut panics = Step::panicking(semaphore.acquire(1));
     let mut last = Step::queued(semaphore.acquire(1));
     semaphore.release(1).unwrap();
     eventually("the last is served", || last.wakes() == 1);
@@ -204,7 +189,6 @@ fn the_first_of_several_panics_is_the_one_that_is_seen() {
         assert!(waiter.poll_with(&waker).is_pending());
     }
     // Woken from inside the first waker, so its own turn comes after that one's panic.
-    let mut nested = Step::new(chained.happened());
-    assert!(nested.poll_with(&panicking_waker()).is_pending());
+    let _nested = Step::panicking(chained.happened());
     assert_eq!(panic_of(|| event.set()), "number 0");
 }

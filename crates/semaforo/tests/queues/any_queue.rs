@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{
     Arrangement, Counted, Kind, LONG, SHORT, Step, Tally, Waiter, eventually, fire, leaked,
-    panic_of, panicking_waker, patient, until_queued, waker_that,
+    panic_of, patient, until_queued, waker_that,
 };
 use semaforo::{
     BlockingQueue, CancelSource, Closed, Rejected, SynchronousQueue, TransferQueue, TryPutError,
@@ -332,8 +332,7 @@ fn a_poll_that_panics_after_a_rest_gives_the_item_back() {
     a.try_put(1).unwrap();
     assert_eq!(behind.join(), Ok(1));
     b.try_put(2).unwrap();
-    let mut putter = Step::new(b.put(3));
-    assert!(putter.poll_with(&panicking_waker()).is_pending());
+    let mut putter = Step::panicking(b.put(3));
     assert_eq!(panic_of(|| any.poll().is_ready()), "the waker panicked");
     assert_eq!(putter.expect_ready(), Ok(()));
     assert_eq!((a.waiters(), b.waiters()), (0, 0), "it has left, though it is still there");

@@ -8,8 +8,10 @@ use std::mem::forget;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Counted, LONG, Step, Tally, eventually, panic_of, waker_that};
-use semaforo::{BlockingQueue, CancelSource, Latch, SynchronousQueue, TransferQueue};
+use crate::support::{
+    Counted, LONG, Step, Tally, eventually, leak, let_the_timer_pass, panic_of, waker_that,
+};
+use semaforo::{BlockingQueue, CancelSource, SynchronousQueue, TransferQueue};
 
 const PATIENCE: Duration = Duration::from_millis(2);
 const SOON: Duration = Duration::from_millis(5);
@@ -22,19 +24,6 @@ fn every_kind(capacity: usize) -> Vec<BlockingQueue<Counted>> {
         builder().lifo().build(),
         builder().by_priority(|item| item.number as i64 % 3).build(),
     ]
-}
-
-/// Polls once, expecting to wait, and leaks the request.
-fn leak<F: Future>(request: F) {
-    forget(Step::queued(request).into_future());
-}
-
-/// Waits until the timer has certainly looked at everything that was due by now.
-fn let_the_timer_pass() {
-    let latch = Latch::new(1);
-    let mut last = Step::queued(latch.opened().timeout(3 * SOON));
-    eventually("the timer passes", || latch.waiters() == 0);
-    assert!(last.expect_ready().is_err());
 }
 
 #[test]

@@ -13,13 +13,6 @@ use semaforo::{
     BlockingQueue, CancelSource, Closed, Event, SynchronousQueue, TransferQueue, TryTakeError,
 };
 
-/// A future that waits with a waker that panics.
-fn panicking<F: Future>(request: F) -> Step<F> {
-    let mut step = Step::new(request);
-    assert!(step.poll_with(&panicking_waker()).is_pending());
-    step
-}
-
 /// Polls, whatever happens.
 fn poll_caught<F: Future>(step: &mut Step<F>) -> Option<F::Output> {
     match catch_unwind(AssertUnwindSafe(|| step.poll())) {
@@ -34,7 +27,11 @@ const PANICKED: &str = "the waker panicked";
 #[test]
 fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
     let queue = patient(BlockingQueue::unbounded());
-    let mut takers = [panicking(queue.take()), panicking(queue.take()), panicking(queue.take())];
+    let mut takers = [
+        Step::panicking(queue.take()),
+        Step::panicking(queue.take()),
+        Step::panicking(queue.take()),
+    ];
     assert_eq!(panic_of(|| queue.try_put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.put(1).wait()), PANICKED);
     assert_eq!(panic_of(|| Step::new(queue.put(2)).poll()), PANICKED);
@@ -42,13 +39,13 @@ fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
     assert!(queue.is_empty());
 
     let queue = patient(TransferQueue::new());
-    let mut takers = [panicking(queue.take()), panicking(queue.take())];
+    let mut takers = [Step::panicking(queue.take()), Step::panicking(queue.take())];
     assert_eq!(panic_of(|| queue.put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.try_transfer(1)), PANICKED);
     assert_eq!(takers.each_mut().map(Step::expect_ready), [Ok(0), Ok(1)]);
 
     let queue = patient(SynchronousQueue::new());
-    let mut takers = [panicking(queue.take()), panicking(queue.take())];
+    let mut takers = [Step::panicking(queue.take()), Step::panicking(queue.take())];
     assert_eq!(panic_of(|| queue.try_put(0)), PANICKED);
     assert_eq!(panic_of(|| queue.put(1).wait()), PANICKED);
     assert_eq!(takers.each_mut().map(Step::expect_ready), [Ok(0), Ok(1)]);
@@ -59,7 +56,7 @@ fn an_item_given_to_a_taker_whose_waker_panics_is_given() {
 #[test]
 fn a_transfer_that_panics_takes_its_message_along() {
     let queue = patient(TransferQueue::new());
-    let mut taker = panicking(queue.take());
+    let mut taker = Step::panicking(queue.take());
     assert_eq!(panic_of(|| queue.transfer(1).wait()), PANICKED);
     assert_eq!((queue.len(), queue.waiting_transfers(), queue.waiting_consumers()), (0, 0, 1));
     taker.expect_pending();
@@ -73,7 +70,7 @@ fn a_transfer_that_panics_takes_its_message_along() {
 fn an_item_whose_taker_panics_goes_to_the_next() {
     let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
-    let mut putters = [1, 2, 3].map(|item| panicking(queue.put(item)));
+    let mut putters = [1, 2, 3].map(|item| Step::panicking(queue.put(item)));
     assert_eq!(panic_of(|| queue.try_take()), PANICKED);
     assert_eq!(queue.len(), 2, "what came back, and what was let in");
     assert_eq!(queue.try_take(), Ok(0));
@@ -85,7 +82,7 @@ fn an_item_whose_taker_panics_goes_to_the_next() {
     assert_eq!(putters.each_mut().map(Step::expect_ready), [Ok(()); 3]);
 
     let queue = patient(TransferQueue::new());
-    let mut transfers = [0, 1, 2].map(|item| panicking(queue.transfer(item)));
+    let mut transfers = [0, 1, 2].map(|item| Step::panicking(queue.transfer(item)));
     assert_eq!(panic_of(|| queue.try_take()), PANICKED);
     assert_eq!(queue.try_take(), Ok(0));
     assert_eq!(panic_of(|| queue.take().wait()), PANICKED);
@@ -95,7 +92,7 @@ fn an_item_whose_taker_panics_goes_to_the_next() {
     assert_eq!(transfers.each_mut().map(Step::expect_ready), [Ok(()); 3]);
 
     let queue = patient(SynchronousQueue::new());
-    let mut put = panicking(queue.put(0));
+    let mut put = Step::panicking(queue.put(0));
     assert_eq!(panic_of(|| queue.take().wait()), PANICKED);
     assert_eq!((queue.take().wait(), put.expect_ready()), (Ok(0), Ok(())));
 }
@@ -121,12 +118,15 @@ fn an_item_whose_taker_panics_may_find_another() {
 fn a_drain_that_panics_leaves_everything_there() {
     let queue = patient(BlockingQueue::bounded(1));
     queue.try_put(0).unwrap();
-    let mut putters: Vec<_> =
-        (1..=100)
-            .map(|item| {
-                if item == 50 { panicking(queue.put(item)) } else { Step::queued(queue.put(item)) }
-            })
-            .collect();
+    let mut putters: Vec<_> = (1..=100)
+        .map(|item| {
+            if item == 50 {
+                Step::panicking(queue.put(item))
+            } else {
+                Step::queued(queue.put(item))
+            }
+        })
+        .collect();
     assert_eq!(panic_of(|| queue.drain()), PANICKED);
     assert!(putters.iter_mut().all(|putter| putter.expect_ready() == Ok(())));
     assert_eq!(queue.len(), 101);
@@ -137,7 +137,7 @@ fn a_drain_that_panics_leaves_everything_there() {
     let mut transfers: Vec<_> = (0..100)
         .map(|item| {
             let transfer = queue.transfer(item);
-            if item == 50 { panicking(transfer) } else { Step::queued(transfer) }
+            if item == 50 { Step::panicking(transfer) } else { Step::queued(transfer) }
         })
         .collect();
     assert_eq!(panic_of(|| queue.drain()), PANICKED);
@@ -181,7 +181,7 @@ fn a_panicking_waker_costs_nobody_else_the_news_of_a_close() {
 fn an_item_that_is_passed_on_to_a_panicking_waker_is_passed_on() {
     let queue = patient(BlockingQueue::unbounded());
     let first = Step::queued(queue.take());
-    let mut next = panicking(queue.take());
+    let mut next = Step::panicking(queue.take());
     queue.try_put(1).unwrap();
     assert_eq!(panic_of(|| drop(first)), PANICKED);
     assert_eq!(next.expect_ready(), Ok(1));
@@ -189,8 +189,7 @@ fn an_item_that_is_passed_on_to_a_panicking_waker_is_passed_on() {
     let queue = patient(TransferQueue::new());
     let stop = CancelSource::new();
     let mut taker = Step::queued(queue.take());
-    let mut transfer = Step::new(queue.transfer(1).cancel_on(&stop.token()));
-    assert!(transfer.poll_with(&panicking_waker()).is_pending());
+    let mut transfer = Step::panicking(queue.transfer(1).cancel_on(&stop.token()));
     queue.put(2).unwrap();
     assert_eq!(panic_of(|| stop.cancel()), PANICKED);
     assert_eq!(transfer.expect_ready().unwrap_err().item, 1);
@@ -203,7 +202,7 @@ fn a_panicking_waker_does_not_end_the_watchdog() {
     let queue = patient(BlockingQueue::unbounded());
     queue.set_patience(Duration::from_millis(2));
     let mut unpolled = Step::queued(queue.take());
-    let mut panics = panicking(queue.take());
+    let mut panics = Step::panicking(queue.take());
     let mut last = Step::queued(queue.take());
     queue.try_put(1).unwrap();
     eventually("the last is served", || last.wakes() == 1);
@@ -271,7 +270,7 @@ fn a_put_whose_poll_panicked_can_be_polled_again() {
     in_its_own_process(|| {
         for capacity in [1, 2, 3] {
             let queue = patient(BlockingQueue::bounded(capacity));
-            let mut taker = panicking(queue.take());
+            let mut taker = Step::panicking(queue.take());
             let mut put = Step::new(queue.put(1));
             assert_eq!(panic_of(|| put.poll()), "the waker panicked");
             let _ = poll_caught(&mut put);
@@ -288,7 +287,7 @@ fn a_take_whose_poll_panicked_can_be_polled_again() {
     in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         let mut take = Step::queued(queue.take());
-        let mut transfer = panicking(queue.transfer(1));
+        let mut transfer = Step::panicking(queue.transfer(1));
         assert_eq!(panic_of(|| take.poll()), "the waker panicked");
         assert_eq!(transfer.expect_ready(), Ok(()));
         let again = poll_caught(&mut take);
@@ -303,7 +302,7 @@ fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
         let queue = patient(TransferQueue::new());
         queue.set_patience(Duration::from_millis(2));
         let mut dormant = Step::queued(queue.take());
-        let mut transfer = panicking(queue.transfer(1));
+        let mut transfer = Step::panicking(queue.transfer(1));
         eventually("the message is taken back", || queue.len() == 1);
         assert_eq!(panic_of(|| dormant.poll()), "the waker panicked");
         assert_eq!(transfer.expect_ready(), Ok(()));
@@ -318,7 +317,7 @@ fn a_dormant_take_whose_poll_panicked_can_be_polled_again() {
 fn a_transfer_whose_poll_panicked_has_ended() {
     in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
-        let mut taker = panicking(queue.take());
+        let mut taker = Step::panicking(queue.take());
         let mut transfer = Step::new(queue.transfer(1).timeout(Duration::from_millis(5)));
         assert_eq!(panic_of(|| transfer.poll()), PANICKED);
         assert_eq!((queue.len(), queue.waiting_transfers(), queue.waiting_consumers()), (0, 0, 1));
@@ -355,18 +354,18 @@ fn what_is_taken_while_unwinding_is_taken_whatever_a_waker_does() {
     in_its_own_process(|| {
         let queue = patient(BlockingQueue::bounded(1));
         queue.try_put(1).unwrap();
-        let mut put = panicking(queue.put(2));
+        let mut put = Step::panicking(queue.put(2));
         assert_eq!(while_unwinding(|| queue.try_take()), Ok(1));
         assert_eq!((put.expect_ready(), queue.len()), (Ok(()), 1));
-        let mut put = panicking(queue.put(3));
+        let mut put = Step::panicking(queue.put(3));
         assert_eq!(while_unwinding(|| queue.drain()), [2, 3]);
         assert_eq!((put.expect_ready(), queue.len()), (Ok(()), 0));
 
         let transfers = patient(TransferQueue::new());
-        let mut transfer = panicking(transfers.transfer(4));
+        let mut transfer = Step::panicking(transfers.transfer(4));
         assert_eq!(while_unwinding(|| transfers.try_take()), Ok(4));
         assert_eq!((transfer.expect_ready(), transfers.len()), (Ok(()), 0));
-        let mut transfer = panicking(transfers.transfer(5));
+        let mut transfer = Step::panicking(transfers.transfer(5));
         assert_eq!(while_unwinding(|| transfers.drain()), [5]);
         assert_eq!((transfer.expect_ready(), transfers.len()), (Ok(()), 0));
     });
@@ -377,7 +376,7 @@ fn what_is_claimed_while_unwinding_is_claimed_whatever_a_waker_does() {
     in_its_own_process(|| {
         let queue = patient(TransferQueue::new());
         let take = std::cell::RefCell::new(Step::queued(queue.take()));
-        let mut transfer = panicking(queue.transfer(1));
+        let mut transfer = Step::panicking(queue.transfer(1));
         assert_eq!(while_unwinding(|| take.borrow_mut().expect_ready()), Ok(1));
         assert_eq!((transfer.expect_ready(), queue.len()), (Ok(()), 0));
     });

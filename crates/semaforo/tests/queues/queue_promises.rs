@@ -11,8 +11,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::support::{
-    InlineTask, LIMIT, LONG, Line, Record, SHORT, Step, Waiter, WakeOrder, WakerOf, eventually,
-    fire, in_every_arrangement, in_its_own_process, leaked, on_tokio, panic_of, patient,
+    InlineTask, LIMIT, LONG, Line, Record, SHORT, Step, Waiter, WakeOrder, eventually, fire,
+    in_every_arrangement, in_its_own_process, leaked, meddling_waker, on_tokio, panic_of, patient,
     until_queued, waker_that,
 };
 use semaforo::{
@@ -265,19 +265,13 @@ fn a_dormant_take_can_end() {
 fn a_waker_may_use_its_queue() {
     Waiter::on_a_thread(|| {
         let queue = leaked(patient(BlockingQueue::bounded(2)));
-        let calls = Arc::new(AtomicUsize::new(0));
-        let meddle = {
-            let calls = Arc::clone(&calls);
-            move || {
-                calls.fetch_add(1, SeqCst);
-                let _ = (format!("{queue:?}"), queue.peek(), queue.waiters(), queue.is_closed());
-                let _ = queue.take().timeout(Duration::ZERO).wait();
-                let _ = queue.try_put(0);
-                let _ = Step::new(queue.take().timeout(LONG)).poll_with(Waker::noop());
-                queue.drain();
-            }
-        };
-        let waker = WakerOf(meddle.clone(), meddle.clone(), meddle).into_waker();
+        let (waker, calls) = meddling_waker(move || {
+            let _ = (format!("{queue:?}"), queue.peek(), queue.waiters(), queue.is_closed());
+            let _ = queue.take().timeout(Duration::ZERO).wait();
+            let _ = queue.try_put(0);
+            let _ = Step::new(queue.take().timeout(LONG)).poll_with(Waker::noop());
+            queue.drain();
+        });
         let stop = CancelSource::new();
         for round in 0..5 {
             let mut taker = Step::new(queue.take().cancel_on(&stop.token()).timeout(LONG));
@@ -303,20 +297,14 @@ fn a_waker_may_use_its_queue() {
 fn a_waker_may_use_its_meeting_place() {
     Waiter::on_a_thread(|| {
         let queue = leaked(patient(TransferQueue::new()));
-        let calls = Arc::new(AtomicUsize::new(0));
-        let meddle = {
-            let calls = Arc::clone(&calls);
-            move || {
-                calls.fetch_add(1, SeqCst);
-                let _ = (format!("{queue:?}"), queue.peek(), queue.waiters(), queue.is_closed());
-                let _ = queue.take().timeout(Duration::ZERO).wait();
-                let _ = queue.transfer(0).timeout(Duration::ZERO).wait();
-                let _ = queue.try_transfer(0);
-                let _ = Step::new(queue.transfer(0).timeout(LONG)).poll_with(Waker::noop());
-                let _ = Step::new(queue.take().timeout(LONG)).poll_with(Waker::noop());
-            }
-        };
-        let waker = WakerOf(meddle.clone(), meddle.clone(), meddle).into_waker();
+        let (waker, calls) = meddling_waker(move || {
+            let _ = (format!("{queue:?}"), queue.peek(), queue.waiters(), queue.is_closed());
+            let _ = queue.take().timeout(Duration::ZERO).wait();
+            let _ = queue.transfer(0).timeout(Duration::ZERO).wait();
+            let _ = queue.try_transfer(0);
+            let _ = Step::new(queue.transfer(0).timeout(LONG)).poll_with(Waker::noop());
+            let _ = Step::new(queue.take().timeout(LONG)).poll_with(Waker::noop());
+        });
         let stop = CancelSource::new();
         for round in 0..6 {
             let mut sender = Step::new(queue.transfer(1).cancel_on(&stop.token()).timeout(LONG));

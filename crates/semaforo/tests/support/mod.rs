@@ -12,10 +12,12 @@ mod door;
 mod executors;
 #[cfg(feature = "tasks")]
 mod pools;
+mod races;
 mod single_step;
 mod tally;
 mod waiter;
 
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,10 @@ pub(crate) use door::Door;
 pub(crate) use executors::{Executor, block_on, on_tokio};
 #[cfg(feature = "tasks")]
 pub(crate) use pools::{Held, MODES, hold, hold_some, in_both_modes, pool, pool_with_spares};
-pub(crate) use single_step::{InlineTask, Step, WakeOrder, WakerOf, panicking_waker, waker_that};
+pub(crate) use races::{Cancellers, abandon, stress_seconds};
+pub(crate) use single_step::{
+    InlineTask, Step, WakeOrder, WakerOf, meddling_waker, panicking_waker, waker_that,
+};
 pub(crate) use tally::{Counted, Tally};
 pub(crate) use waiter::{
     Arrangement, Kind, Line, ThreadState, Waiter, held_up, in_every_arrangement,
@@ -52,6 +57,19 @@ pub(crate) fn let_limits_pass(limit: Duration) {
     // The timer goes by whole milliseconds.
     let last = Step::queued(idle.acquire(1).timeout(limit + Duration::from_millis(2)));
     eventually("the timer comes to the last limit", || last.wakes() == 1);
+}
+
+/// Waits until the timer has certainly looked at everything that was due by now, or within the few
+/// milliseconds of a short limit or patience.
+#[track_caller]
+pub(crate) fn let_the_timer_pass() {
+    let_limits_pass(Duration::from_millis(15));
+}
+
+/// Polls once, expecting to wait, and leaks the request.
+#[track_caller]
+pub(crate) fn leak<F: Future>(request: F) {
+    std::mem::forget(Step::queued(request).into_future());
 }
 
 /// Waits for a condition that another thread brings about.

@@ -36,6 +36,14 @@ impl<F: Future> Step<F> {
         step
     }
 
+    /// Polls once with a waker that panics, and expects it to have to wait.
+    #[track_caller]
+    pub(crate) fn panicking(future: F) -> Self {
+        let mut step = Self::new(future);
+        assert!(step.poll_with(&panicking_waker()).is_pending(), "expected to wait");
+        step
+    }
+
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
         let waker = Waker::from(Arc::clone(&self.counter));
         self.poll_with(&waker)
@@ -162,6 +170,19 @@ where
 /// A waker that runs this whenever it is woken.
 pub(crate) fn waker_that(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     WakerOf(wake, || {}, || {}).into_waker()
+}
+
+/// A waker that does this whatever is done to it, and how often it has.
+pub(crate) fn meddling_waker(
+    meddle: impl Fn() + Clone + Send + Sync + 'static,
+) -> (Waker, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    let meddle = move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+        meddle();
+    };
+    (WakerOf(meddle.clone(), meddle.clone(), meddle).into_waker(), calls)
 }
 
 /// A waker that panics when woken.

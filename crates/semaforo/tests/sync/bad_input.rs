@@ -13,28 +13,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::support::{LONG, Line, SHORT, Step, Waiter, eventually, in_every_arrangement, leaked};
+use crate::support::{
+    LONG, Line, SHORT, Step, Waiter, eventually, in_every_arrangement, leak, leaked,
+    let_the_timer_pass,
+};
 use semaforo::{
     AcquireError, AutoEvent, CancelSource, Event, Latch, Mutex, Promise, ReleaseError, RwLock,
     Semaphore, WaitError,
 };
 
 const PATIENCE: Duration = Duration::from_millis(2);
-
-/// Polls once, expecting to wait, and leaks the request.
-fn leak<F: Future>(request: F) {
-    let mut request = Box::pin(request);
-    assert!(request.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    forget(request);
-}
-
-/// Waits until the timer has certainly looked at everything that was due by now.
-fn let_the_timer_pass() {
-    let latch = Latch::new(1);
-    let mut last = Step::queued(latch.opened().timeout(Duration::from_millis(10)));
-    eventually("the timer passes", || latch.waiters() == 0);
-    assert!(last.expect_ready().is_err());
-}
 
 #[test]
 fn permits_beyond_all_bounds_are_refused_everywhere() {

@@ -748,8 +748,7 @@ fn a_barrier_shows_and_says_what_is_wrong() {
 fn a_poll_that_panics_with_anothers_waker_does_not_arrive_twice() {
     for action in [false, true] {
         let barrier = if action { Barrier::with_action(2, || ()) } else { Barrier::new(2) };
-        let mut first = Step::new(barrier.arrive());
-        assert!(first.poll_with(&panicking_waker()).is_pending());
+        let mut first = Step::panicking(barrier.arrive());
         let mut last = Step::new(barrier.arrive());
         assert_eq!(panic_of(|| last.poll().is_ready()), "the waker panicked");
         let settled = || assert_eq!((barrier.generation(), state(&barrier)), (1, (2, 0, 0, false)));
@@ -772,8 +771,7 @@ fn a_poll_that_panics_with_anothers_waker_does_not_arrive_twice() {
 #[test]
 fn a_party_that_becomes_the_last_one_late_does_not_lose_its_arrival() {
     let barrier = leaked(Barrier::new(3));
-    let mut first = Step::new(barrier.arrive());
-    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut first = Step::panicking(barrier.arrive());
     let second = Arc::new(StdMutex::new(Step::new(barrier.arrive())));
     let comes = Arc::clone(&second);
     let come = move || {

@@ -240,8 +240,7 @@ fn the_place_counts_from_the_first_poll() {
 #[test]
 fn a_panicking_waker_does_not_undo_the_pair() {
     let table = Exchanger::new();
-    let mut first = Step::new(table.exchange(1));
-    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut first = Step::panicking(table.exchange(1));
     assert_eq!(panic_of(|| table.exchange(2).wait()), "the waker panicked");
     assert_eq!(first.expect_ready(), 2);
     assert_eq!(table.waiters(), 0);
@@ -314,8 +313,7 @@ fn an_exchanger_shows_who_waits() {
 #[test]
 fn a_poll_that_panics_with_the_others_waker_has_exchanged_for_good() {
     let (table, tally) = (Exchanger::new(), Tally::new());
-    let mut first = Step::new(table.exchange(tally.make()));
-    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut first = Step::panicking(table.exchange(tally.make()));
     let mut second = Step::new(table.exchange(tally.make()));
     assert_eq!(panic_of(|| second.poll().is_ready()), "the waker panicked");
     let mut third = Step::queued(table.exchange(tally.make()));
@@ -334,8 +332,7 @@ fn a_poll_that_panics_with_the_others_waker_has_exchanged_for_good() {
 #[test]
 fn a_poll_that_panics_and_is_dropped_leaves_the_pair() {
     let (table, tally) = (Exchanger::new(), Tally::new());
-    let mut first = Step::new(table.exchange(tally.make()));
-    assert!(first.poll_with(&panicking_waker()).is_pending());
+    let mut first = Step::panicking(table.exchange(tally.make()));
     let mut second = Step::new(table.exchange(tally.make()));
     assert_eq!(panic_of(|| second.poll().is_ready()), "the waker panicked");
     assert_eq!(tally.dropped(), []);

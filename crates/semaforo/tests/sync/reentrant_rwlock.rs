@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{
-    Line, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, panic_of, panicking_waker,
-    until_queued,
+    Line, SHORT, Step, Waiter, fire, in_every_arrangement, leaked, panic_of, until_queued,
 };
 use semaforo::sync::reentrant_rwlock::ReadHold;
 use semaforo::{CancelSource, Condition, OwnerKey, ReentrantRwLock, TooManyHolds, WaitError};
@@ -262,8 +261,7 @@ fn a_downgrade_that_wakes_a_panicking_waker_holds_nothing() {
         let again = (1..writes).map(|_| lock.write_as(me).wait().unwrap()).collect::<Vec<_>>();
         let read = lock.read_as(me).wait().unwrap();
         drop(again);
-        let mut other = Step::new(lock.read_as(key()));
-        assert!(other.poll_with(&panicking_waker()).is_pending());
+        let mut other = Step::panicking(lock.read_as(key()));
         panic_of(|| drop(write.downgrade()));
         assert_eq!((lock.readers(), lock.writes()), (2, 0), "the other's, and the one kept");
         drop((other.expect_ready(), read));
@@ -276,8 +274,7 @@ fn a_downgrade_that_wakes_a_panicking_waker_holds_nothing() {
 fn an_upgrade_that_wakes_a_panicking_waker_holds_nothing() {
     let (lock, me) = (new(), key());
     let read = lock.read_as(me).wait().unwrap();
-    let mut again = Step::new(lock.write_as(me));
-    assert!(again.poll_with(&panicking_waker()).is_pending());
+    let mut again = Step::panicking(lock.write_as(me));
     panic_of(|| read.try_upgrade().map(drop).map_err(drop));
     assert_eq!((lock.readers(), lock.writes()), (0, 1), "the other's only");
     drop(again.expect_ready());

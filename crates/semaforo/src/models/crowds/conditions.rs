@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Poll;
 
-use super::{crowd, draw};
+use super::{crowd, draw, finish};
 use crate::models::checker::explore_crowd;
 use crate::models::race::{HOUR, time_passes};
 use crate::models::task::Task;
@@ -42,11 +42,7 @@ impl Store {
     }
 
     fn enter(&self) -> Guard {
-        if draw(2) == 0 {
-            self.lock.lock_owned().wait()
-        } else {
-            Task::new(self.lock.lock_owned()).run()
-        }
+        finish(self.lock.lock_owned())
     }
 
     fn change(&self) {
@@ -85,11 +81,11 @@ impl Store {
     ) -> Option<Guard> {
         let wait = condition.wait_while(self.enter(), goes_on);
         if !bounded {
-            return Some(if draw(2) == 0 { wait.wait() } else { Task::new(wait).run() });
+            return Some(finish(wait));
         }
         let token = self.source.lock().unwrap().token();
         let wait = wait.timeout(HOUR).cancel_on(&token);
-        let outcome = if draw(2) == 0 { wait.wait() } else { Task::new(wait).run() };
+        let outcome = finish(wait);
         outcome.ok()
     }
 
@@ -100,7 +96,7 @@ impl Store {
             return;
         }
         let signal = condition.signal_urgent(guard);
-        let guard = if draw(2) == 0 { signal.wait() } else { Task::new(signal).run() };
+        let guard = finish(signal);
         if still(&guard) {
             condition.signal(&guard);
         }

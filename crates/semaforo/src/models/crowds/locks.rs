@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{crowd, draw};
+use super::{crowd, draw, finish};
 use crate::models::checker::explore_crowd;
 use crate::models::race::{HOUR, time_passes};
 use crate::models::task::Task;
@@ -33,21 +33,12 @@ impl Locked {
 
     fn operate(self: &Arc<Self>, (): &mut NoPockets) {
         match draw(6) {
-            0 => {
-                let _guard = self.mutex.lock().wait();
+            0 | 1 => {
+                let _guard = finish(self.mutex.lock());
                 self.change();
             }
-            1 => {
-                let _guard = Task::new(self.mutex.lock()).run();
-                self.change();
-            }
-            2 => {
-                if let Ok(_guard) = self.mutex.lock().timeout(HOUR).wait() {
-                    self.change();
-                }
-            }
-            3 => {
-                if let Ok(_guard) = Task::new(self.mutex.lock().timeout(HOUR)).run() {
+            2 | 3 => {
+                if let Ok(_guard) = finish(self.mutex.lock().timeout(HOUR)) {
                     self.change();
                 }
             }
@@ -102,20 +93,12 @@ impl ReadAndWritten {
 
     fn operate(self: &Arc<Self>, (): &mut NoPockets) {
         match draw(10) {
-            0 => {
-                let _guard = self.lock.read().wait();
+            0 | 1 => {
+                let _guard = finish(self.lock.read());
                 self.witness.look();
             }
-            1 => {
-                let _guard = Task::new(self.lock.read()).run();
-                self.witness.look();
-            }
-            2 => {
-                let _guard = self.lock.write().wait();
-                self.change();
-            }
-            3 => {
-                let _guard = Task::new(self.lock.write()).run();
+            2 | 3 => {
+                let _guard = finish(self.lock.write());
                 self.change();
             }
             4 => {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use super::{crowd, draw};
+use super::{crowd, draw, finish};
 use crate::models::accounts::settled;
 use crate::models::checker::explore_crowd;
 use crate::models::race::HOUR;
@@ -65,8 +65,7 @@ impl Shared {
 
     fn operate(self: &Arc<Self>, pocket: &mut Pocket) {
         match draw(9) {
-            0 => self.use_up(self.ask().wait()),
-            1 => self.use_up(Task::new(self.ask()).run()),
+            0 | 1 => self.use_up(finish(self.ask())),
             2 => {
                 let permit = self.semaphore.acquire_owned(1).wait();
                 self.use_up(permit.map_err(WaitError::Refused));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use super::{crowd, draw};
+use super::{crowd, draw, finish};
 use crate::models::checker::explore_crowd;
 use crate::models::race::{HOUR, time_passes};
 use crate::models::task::Task;
@@ -103,11 +103,7 @@ impl Buffer {
     /// Puts back what was taken.
     fn balance<E>(&self, taken: Result<Item, E>) {
         let Ok(item) = taken else { return };
-        let put = if draw(2) == 0 {
-            self.queue.put(item).wait()
-        } else {
-            Task::new(self.queue.put(item)).run()
-        };
+        let put = finish(self.queue.put(item));
         if let Err(Rejected { why: Closed, .. }) = put {
             assert!(self.queue.is_closed());
         }
@@ -115,11 +111,7 @@ impl Buffer {
 
     /// Takes something for what was put.
     fn take(&self) {
-        let taken = if draw(2) == 0 {
-            self.queue.take().wait()
-        } else {
-            Task::new(self.queue.take()).run()
-        };
+        let taken = finish(self.queue.take());
         if let Err(Closed) = taken {
             assert!(self.queue.is_closed());
         }
@@ -134,13 +126,8 @@ impl Buffer {
 
     fn operate(self: &Arc<Self>, pocket: &mut TakePocket) {
         match draw(12) {
-            0 => {
-                if self.queue.put(self.office.item()).wait().is_ok() {
-                    self.take();
-                }
-            }
-            1 => {
-                if Task::new(self.queue.put(self.office.item())).run().is_ok() {
+            0 | 1 => {
+                if finish(self.queue.put(self.office.item())).is_ok() {
                     self.take();
                 }
             }
@@ -156,8 +143,7 @@ impl Buffer {
                 Err(Rejected { why: TryPutError::Full, .. }) => {}
                 Err(Rejected { why: TryPutError::Closed, .. }) => assert!(self.queue.is_closed()),
             },
-            4 => self.taken(self.take_bounded().wait()),
-            5 => self.taken(Task::new(self.take_bounded()).run()),
+            4 | 5 => self.taken(finish(self.take_bounded())),
             6 => {
                 let taken = self.queue.try_take();
                 if let Err(TryTakeError::Closed) = taken {
@@ -289,20 +275,13 @@ impl Messages {
 
     fn operate(self: &Arc<Self>, pockets: &mut MessagePockets) {
         match draw(12) {
-            0 => {
+            0 | 1 => {
                 if self.queue.put(self.office.item()).is_ok() {
-                    drop(self.queue.take().wait());
+                    drop(finish(self.queue.take()));
                 }
             }
-            1 => {
-                if self.queue.put(self.office.item()).is_ok() {
-                    drop(Task::new(self.queue.take()).run());
-                }
-            }
-            2 => self.transferred(self.transfer().wait()),
-            3 => self.transferred(Task::new(self.transfer()).run()),
-            4 => self.received(self.receive().wait()),
-            5 => self.received(Task::new(self.receive()).run()),
+            2 | 3 => self.transferred(finish(self.transfer())),
+            4 | 5 => self.received(finish(self.receive())),
             6 => drop(self.queue.try_transfer(self.office.item())),
             7 => drop(self.queue.try_take().map(|item| self.queue.put(item))),
             8 => self.office.cancel(),
@@ -380,8 +359,7 @@ impl Meetings {
         match draw(9) {
             0 => drop(put().wait()),
             1 | 2 => drop(Task::new(put()).run()),
-            3 => drop(take().wait()),
-            4 => drop(Task::new(take()).run()),
+            3 | 4 => drop(finish(take())),
             5 => drop(self.queue.try_put(self.office.item())),
             6 => drop(self.queue.try_take()),
             7 => self.office.cancel(),
