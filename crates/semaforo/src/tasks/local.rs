@@ -65,7 +65,14 @@ impl Local {
         self.smallest.load(Ordering::Relaxed)
     }
 
-    /// Adds a task. For the owner.
+    /// Whether there is something in it: looked at under the lock, as sleeping requires.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.smallest() != NONE || self.queues.with(|queues| queues.smallest().is_some())
+    }
+
+    /// Adds a task. For the owner, who may look for sleepers afterwards without a fence: a worker that is
+    /// going to sleep says so and then looks under this lock. It finds the task, or has left the lock
+    /// before the task came, and is seen.
     #[inline]
     pub(crate) fn push(&self, task: Arc<dyn Run>) {
         let level = task.head().level;

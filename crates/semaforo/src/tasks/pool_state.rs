@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::head::{Run, state, survive};
 use super::levels::Levels;
-use super::local::{Local, NONE};
+use super::local::Local;
 use super::metrics::{LevelMetrics, Metrics};
 use super::own_threads::OwnThreads;
 use super::registry::Registry;
@@ -173,7 +173,6 @@ impl PoolState {
             let mut task = Some(task);
             with_worker_of(self.id(), |worker| {
                 worker.local.push(task.take().expect("called once"));
-                fence(Ordering::SeqCst);
             });
             match task {
                 Some(task) => self.push_global(task),
@@ -217,9 +216,10 @@ impl PoolState {
         }
     }
 
-    /// Whether something is queued.
+    /// Whether something is queued. For a worker that has already said that it sleeps, or searches no
+    /// more: see [`Local::push`].
     pub(crate) fn has_work(&self) -> bool {
-        !self.levels.is_empty() || self.locals().any(|local| local.smallest() != NONE)
+        !self.levels.is_empty() || self.locals().any(Local::has_tasks)
     }
 
     /// Runs a task on a thread of its own, which a future keeps between its polls.

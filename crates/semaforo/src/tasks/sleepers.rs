@@ -3,7 +3,8 @@
 //! A worker that finds nothing *searches* for a moment, and then sleeps. Queueing a task wakes
 //! one sleeper, unless a worker searches: that one will find it, and wakes the next when it does.
 //! Queueing something and then looking for sleepers, and going to sleep and then looking for
-//! something to do, are each separated by a fence, so one of the two sees the other.
+//! something to do, are each separated by a fence, or take the lock of the same queue in between, so one of
+//! the two sees the other.
 //!
 //! A worker that waits in the middle of a task, and may be replaced, opens a *vacancy* among the
 //! sleepers, for a spare thread. When the vacancy's turn to be woken comes, a spare thread is
@@ -94,7 +95,8 @@ impl Sleepers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a worker is to be woken, now that something was queued. A fence comes before.
+    /// Whether a worker is to be woken, now that something was queued: with a fence before, or under a lock that
+    /// sleepers take.
     #[inline]
     pub(crate) fn must_wake(&self) -> bool {
         let word = self.word.load(Ordering::SeqCst);
