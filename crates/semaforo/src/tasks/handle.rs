@@ -25,6 +25,111 @@ use crate::wait::parker::Backoff;
 use crate::wait::request::Request;
 use crate::wait::word::WordObject;
 
+/// The methods of handles that do not depend on what a handle has beside its `joiner`.
+macro_rules! handle_methods {
+    () => {
+        /// Ends the wait after this time, if there is one, counted from the first poll. The task goes
+        /// on.
+        ///
+        /// It takes the handle, as [`deadline`](Self::deadline) and [`cancel_on`](Self::cancel_on) do:
+        /// when the wait has ended first, the outcome is lost. [`by_ref`](Self::by_ref)`().timeout(..)`
+        /// keeps it.
+        pub fn timeout(
+            self,
+            limit: impl Into<Option<Duration>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).timeout(limit)
+        }
+
+        /// Ends the wait at this instant, if there is one. The task goes on; [`by_ref`](Self::by_ref)
+        /// keeps the handle, which this takes.
+        pub fn deadline(
+            self,
+            limit: impl Into<Option<Instant>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).deadline(limit)
+        }
+
+        /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel
+        /// that, [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
+        /// [`by_ref`](Self::by_ref) keeps the handle, which this takes.
+        pub fn cancel_on<'t>(
+            self,
+            token: impl Into<Option<&'t CancelToken>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).cancel_on(token)
+        }
+
+        /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the
+        /// handle can be waited on again.
+        ///
+        /// ```
+        /// use semaforo::{WaitError, tasks::{Pool, sleep}};
+        /// use std::time::Duration;
+        ///
+        /// let mut tea = Pool::global().spawn_future(async {
+        ///     sleep(Duration::from_millis(20)).await;
+        ///     "tea"
+        /// });
+        /// let tea = loop {
+        ///     match tea.by_ref().timeout(Duration::from_millis(1)).wait() {
+        ///         Err(WaitError::TimedOut) => println!("not yet"),
+        ///         outcome => break outcome.unwrap(),
+        ///     }
+        /// };
+        /// assert_eq!(tea, "tea");
+        /// ```
+        ///
+        /// # Panics
+        /// If the outcome was taken by reference before.
+        pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
+            Joining::request(self)
+        }
+
+        /// Waits until the task has finished, without taking the result.
+        ///
+        /// ```
+        /// use semaforo::tasks::Pool;
+        /// use std::time::Duration;
+        ///
+        /// let answer = Pool::global().spawn(|| 42);
+        /// while answer.finished().timeout(Duration::from_millis(100)).wait().is_err() {
+        ///     println!("not yet");
+        /// }
+        /// assert_eq!(answer.wait().unwrap(), 42);
+        /// ```
+        pub fn finished(&self) -> Request<Finishing<'_>> {
+            self.joiner.finished()
+        }
+
+        /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped,
+        /// at once. If it is running, that goes on undisturbed, but its result is dropped: joining it
+        /// says at once that it was cancelled. False if it had finished already.
+        ///
+        /// # Panics
+        /// If dropping what the task had captured panics, or a waker does.
+        #[doc(alias = "Future.cancel")]
+        pub fn cancel(&self) -> bool {
+            cancel_here(&**self.joiner.task())
+        }
+
+        /// Whether the task has finished, or was cancelled: joining it does not wait.
+        #[doc(alias = "IsCompleted")]
+        #[doc(alias = "isDone")]
+        #[must_use]
+        pub fn is_finished(&self) -> bool {
+            self.joiner.head().is_finished()
+        }
+
+        /// The task's number, as [`scheduled`](super::Pool::scheduled) shows it.
+        #[must_use]
+        pub fn id(&self) -> u64 {
+            self.joiner.head().id
+        }
+    };
+}
+pub(super) use handle_methods;
+
 /// A task that was started, and its result.
 ///
 /// It is a request like any other: await it, or [`wait`](Self::wait) for it, bounded in time and
@@ -82,57 +187,7 @@ impl<T> Handle<T> {
         self.joiner.wait()
     }
 
-    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes
-    /// on.
-    ///
-    /// It takes the handle, as [`deadline`](Self::deadline) and [`cancel_on`](Self::cancel_on) do:
-    /// when the wait has ended first, the outcome is lost. [`by_ref`](Self::by_ref)`().timeout(..)`
-    /// keeps it.
-    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).timeout(limit)
-    }
-
-    /// Ends the wait at this instant, if there is one. The task goes on; [`by_ref`](Self::by_ref)
-    /// keeps the handle, which this takes.
-    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).deadline(limit)
-    }
-
-    /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel
-    /// that, [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
-    /// [`by_ref`](Self::by_ref) keeps the handle, which this takes.
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).cancel_on(token)
-    }
-
-    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the
-    /// handle can be waited on again.
-    ///
-    /// ```
-    /// use semaforo::{WaitError, tasks::{Pool, sleep}};
-    /// use std::time::Duration;
-    ///
-    /// let mut tea = Pool::global().spawn_future(async {
-    ///     sleep(Duration::from_millis(20)).await;
-    ///     "tea"
-    /// });
-    /// let tea = loop {
-    ///     match tea.by_ref().timeout(Duration::from_millis(1)).wait() {
-    ///         Err(WaitError::TimedOut) => println!("not yet"),
-    ///         outcome => break outcome.unwrap(),
-    ///     }
-    /// };
-    /// assert_eq!(tea, "tea");
-    /// ```
-    ///
-    /// # Panics
-    /// If the outcome was taken by reference before.
-    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
-        Joining::request(self)
-    }
+    handle_methods!();
 
     /// A handle that cancels the task, and can be cloned and sent elsewhere while this one joins
     /// it.
@@ -152,47 +207,6 @@ impl<T> Handle<T> {
     {
         let task: Arc<dyn Run> = Arc::clone(self.joiner.task()).as_run();
         AbortHandle::new(Arc::downgrade(&task), self.id())
-    }
-
-    /// Waits until the task has finished, without taking the result.
-    ///
-    /// ```
-    /// use semaforo::tasks::Pool;
-    /// use std::time::Duration;
-    ///
-    /// let answer = Pool::global().spawn(|| 42);
-    /// while answer.finished().timeout(Duration::from_millis(100)).wait().is_err() {
-    ///     println!("not yet");
-    /// }
-    /// assert_eq!(answer.wait().unwrap(), 42);
-    /// ```
-    pub fn finished(&self) -> Request<Finishing<'_>> {
-        self.joiner.finished()
-    }
-
-    /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped,
-    /// at once. If it is running, that goes on undisturbed, but its result is dropped: joining it
-    /// says at once that it was cancelled. False if it had finished already.
-    ///
-    /// # Panics
-    /// If dropping what the task had captured panics, or a waker does.
-    #[doc(alias = "Future.cancel")]
-    pub fn cancel(&self) -> bool {
-        cancel_here(&**self.joiner.task())
-    }
-
-    /// Whether the task has finished, or was cancelled: joining it does not wait.
-    #[doc(alias = "IsCompleted")]
-    #[doc(alias = "isDone")]
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joiner.head().is_finished()
-    }
-
-    /// The task's number, as [`scheduled`](super::Pool::scheduled) shows it.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.joiner.head().id
     }
 
     /// The pool whose threads run the task, if that is known.

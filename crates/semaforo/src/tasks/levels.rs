@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::head::{Head, Run};
 use super::scope::ScopeId;
 use super::spin::SpinLock;
-use super::stale::{StaleTasks, make_room};
+use super::stale::make_room;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 /// Tasks of any number of levels, smaller ones first, first in, first out within a level.
@@ -188,7 +188,9 @@ impl Level {
             tasks.push_back(task);
             stale
         });
-        stale.into_iter().for_each(StaleTasks::discard);
+        if let Some(stale) = stale {
+            stale.discard();
+        }
     }
 
     #[inline]

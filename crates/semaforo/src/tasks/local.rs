@@ -7,7 +7,7 @@ use super::head::{Head, Run, state};
 use super::metrics::Counters;
 use super::scope::ScopeId;
 use super::spin::SpinLock;
-use super::stale::{StaleTasks, make_room};
+use super::stale::make_room;
 use crate::primitive::{AtomicU32, Ordering};
 
 /// One worker's own queues, and what it counts.
@@ -75,8 +75,9 @@ impl Local {
     /// before the task came, and is seen.
     #[inline]
     pub(crate) fn push(&self, task: Arc<dyn Run>) {
-        let level = task.head().level;
-        let woken = task.head().load() & state::POLLED != 0;
+        // One call through the table of the task's type.
+        let head = task.head();
+        let (level, woken) = (head.level, head.load() & state::POLLED != 0);
         let stale = self.change(|queues| {
             let Level { children, in_turn, looked } = &mut queues.levels[level as usize];
             let stale = if woken { None } else { make_room(children, looked) };
@@ -85,7 +86,9 @@ impl Local {
             queues.occupied[level as usize / 64] |= 1 << (level % 64);
             stale
         });
-        stale.into_iter().for_each(StaleTasks::discard);
+        if let Some(stale) = stale {
+            stale.discard();
+        }
     }
 
     /// Takes the task that is the owner's next.

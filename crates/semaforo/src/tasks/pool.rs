@@ -277,9 +277,10 @@ impl Scheduler for Pool {
     /// If the pool does not have the task's level.
     #[inline]
     fn enqueue(&self, runnable: Runnable) {
-        let (level, levels) = (runnable.level(), self.levels());
+        let (head, levels) = (runnable.head(), self.levels());
+        let (level, state) = (head.level, head.load());
         assert!(level < levels, "there is no level {level}: the pool has {levels}, counted from 0");
-        self.state().enqueue(runnable.into_task());
+        self.state().enqueue_as(runnable.into_task(), state);
     }
 
     fn concurrency(&self) -> usize {

@@ -166,6 +166,12 @@ impl PoolState {
     #[inline]
     pub(crate) fn enqueue(self: &Arc<Self>, task: Arc<dyn Run>) {
         let state = task.head().load();
+        self.enqueue_as(task, state);
+    }
+
+    /// [`enqueue`](Self::enqueue), for a caller that has just read the task's state.
+    #[inline]
+    pub(crate) fn enqueue_as(self: &Arc<Self>, task: Arc<dyn Run>, state: u32) {
         if state & state::LONG_RUNNING != 0 {
             return self.run_on_own_thread(task);
         }

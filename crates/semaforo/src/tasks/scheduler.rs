@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::internals::{Internals, NoInternals};
-use super::head::{Run, state};
+use super::head::{Head, Run, state};
 use super::pool::Pool;
 use super::ticks::{CLOCK, Now};
 use crate::primitive::Ordering;
@@ -193,6 +193,10 @@ impl Runnable {
 
     fn task(&self) -> &dyn Run {
         self.task.as_deref().expect("a runnable has its task until it is consumed")
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        self.task().head()
     }
 
     /// Runs the task on this thread: a closure to its end, a future until it has to wait.

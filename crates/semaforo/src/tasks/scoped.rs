@@ -12,7 +12,7 @@ use super::call::Call;
 use super::error::{JoinError, Panic};
 use super::future::Polled;
 use super::handle::by::Joins;
-use super::handle::{Finishing, Joiner, Joining};
+use super::handle::{Finishing, Joiner, Joining, handle_methods};
 use super::head::{Head, Run, caught, state};
 use super::join_state::{Join, JoinState};
 use super::pool::Pool;
@@ -226,7 +226,8 @@ impl<T: Send> Join<T> for ScopedFuture<T> {
     }
 }
 
-/// A task of a [`Scope`], and its result. Dropping it detaches the task; the scope still waits.
+/// A task of a [`Scope`], and its result. Dropping it detaches the task, and so does a bounded wait that
+/// ends first; the scope still waits.
 ///
 /// A future of the scope awaits it, and leaves its thread meanwhile:
 ///
@@ -259,74 +260,7 @@ impl<T> ScopedHandle<'_, T> {
         reported(joiner.wait(), unreported)
     }
 
-    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes
-    /// on, and the scope waits for it. It takes the handle; [`by_ref`](Self::by_ref) keeps it.
-    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).timeout(limit)
-    }
-
-    /// Ends the wait at this instant, if there is one; otherwise as [`timeout`](Self::timeout).
-    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).deadline(limit)
-    }
-
-    /// Ends the wait when this token, if there is one, is cancelled; otherwise as
-    /// [`timeout`](Self::timeout). To cancel the task, [`cancel`](Self::cancel) it, or start it
-    /// with a [token](ScopedSpawner::cancel_on).
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).cancel_on(token)
-    }
-
-    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the
-    /// handle can be waited on again, as described for [`Handle::by_ref`](super::Handle::by_ref).
-    ///
-    /// ```
-    /// use semaforo::{WaitError, tasks::Pool};
-    /// use std::time::Duration;
-    ///
-    /// let word = String::from("tea");
-    /// let length = Pool::global().scope(|scope| {
-    ///     let mut length = scope.spawn(|| word.len());
-    ///     loop {
-    ///         match length.by_ref().timeout(Duration::from_millis(1)).wait() {
-    ///             Err(WaitError::TimedOut) => println!("not yet"),
-    ///             outcome => break outcome.unwrap(),
-    ///         }
-    ///     }
-    /// });
-    /// assert_eq!(length, 3);
-    /// ```
-    ///
-    /// # Panics
-    /// If the outcome was taken by reference before.
-    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
-        Joining::request(self)
-    }
-
-    /// Waits until the task has finished, without taking the result.
-    pub fn finished(&self) -> Request<Finishing<'_>> {
-        self.joiner.finished()
-    }
-
-    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
-    pub fn cancel(&self) -> bool {
-        cancel_here(&**self.joiner.task())
-    }
-
-    /// Whether the task has finished, or was cancelled.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joiner.head().is_finished()
-    }
-
-    /// The task's number.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.joiner.head().id
-    }
+    handle_methods!();
 }
 
 /// An outcome for the joiner: a panic in it counts as reported.
