@@ -8,7 +8,7 @@ use super::race::with;
 use crate::tasks::head::{Head, Run, Start};
 use crate::tasks::levels::Levels;
 
-/// Something to queue, which nobody runs.
+/// Something to queue, which is never run.
 struct Item(Head);
 
 impl Run for Item {
@@ -24,12 +24,13 @@ impl Run for Item {
 }
 
 fn push(levels: &Levels, level: u32, item: u32) {
-    let start = Start { level, group: item as usize, ..Start::default() };
-    levels.push(level, Arc::new(Item(Head::new(&start, 0))));
+    let start = Start { level, ..Start::default() };
+    let head = Head { id: item.into(), ..Head::new(&start, 0) };
+    levels.push(level, Arc::new(Item(head)));
 }
 
 fn pop_below(levels: &Levels, limit: u32) -> Option<u32> {
-    levels.pop(limit).map(|item| item.head().group as u32)
+    levels.pop(limit).map(|item| item.head().id as u32)
 }
 
 fn pop(levels: &Levels) -> Option<u32> {

@@ -17,7 +17,7 @@ pub(super) fn pool(threads: usize, spares: usize) -> Pool {
     if cfg!(loom) {
         // Loom does not follow the counts of the standard library's `Arc`, so it would not know that
         // whoever drops this comes last.
-        std::mem::forget(Arc::clone(pool.shared()));
+        std::mem::forget(Arc::clone(pool.state()));
     }
     pool
 }

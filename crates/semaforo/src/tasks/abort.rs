@@ -19,8 +19,8 @@ impl AbortHandle {
         Self { task, id }
     }
 
-    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does. False if it had finished
-    /// already.
+    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does. False if it had
+    /// finished already.
     ///
     /// # Panics
     /// If dropping what the task had captured panics, or a waker does.

@@ -1,4 +1,4 @@
-//! How a pool can be.
+//! Pool settings.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use super::pool::Pool;
-use super::shared::{Mode, Plan, Shared};
+use super::pool_state::{Mode, PoolSettings, PoolState};
 use super::ticks::CLOCK;
 
 /// Describes a [`Pool`].
@@ -60,16 +60,17 @@ impl Builder {
         self
     }
 
-    /// With at most so many spare threads, each of which takes the place of a worker that waits in the
-    /// middle of a task for something that is no task of this pool: a lock, a queue, or inside
+    /// With at most so many spare threads, each of which takes the place of a worker that waits in
+    /// the middle of a task for something that is no task of this pool: a lock, a queue, or inside
     /// [`blocking`](super::blocking). The default is 0.
     ///
-    /// The number of threads is a promise: no more tasks than that are begun and not finished, except
-    /// those that wait, or have waited, for other tasks of the pool ([stand-ins](Self::stand_ins)). With
-    /// spare threads there may be so many more. Without them, if all threads wait for what only a queued
-    /// task would do, they wait for ever; [`Metrics::waiting`](super::Metrics::waiting) and the pool's
-    /// `Debug` show that. Work that waits for other work that is not a task of the same pool is better
-    /// written as a future, which leaves its thread while it waits.
+    /// The number of threads is a promise: no more tasks than that are begun and not finished,
+    /// except those that wait, or have waited, for other tasks of the pool
+    /// ([stand-ins](Self::stand_ins)). With spare threads there may be so many more. Without them,
+    /// if all threads wait for what only a queued task would do, they wait for ever;
+    /// [`Metrics::waiting`](super::Metrics::waiting) and the pool's `Debug` show that. Work that
+    /// waits for other work that is not a task of the same pool is better written as a future,
+    /// which leaves its thread while it waits.
     ///
     /// ```
     /// use semaforo::{Event, tasks::Pool};
@@ -91,10 +92,10 @@ impl Builder {
         self
     }
 
-    /// With at most so many threads more, each of which takes the place of a worker that waits in the
-    /// middle of a task for other tasks of this pool: for a handle, or at the end of a scope. The default
-    /// is 256. If there are no more, those who wait are not replaced: what they wait for has to be run by
-    /// others, or by themselves.
+    /// With at most so many threads more, each of which takes the place of a worker that waits in
+    /// the middle of a task for other tasks of this pool: for a handle, or at the end of a scope.
+    /// The default is 256. If there are no more, workers that wait are not replaced: what they wait
+    /// for has to be run by other workers, or by themselves.
     pub fn stand_ins(mut self, stand_ins: usize) -> Self {
         self.stand_ins = stand_ins;
         self
@@ -119,11 +120,13 @@ impl Builder {
         self
     }
 
-    /// Lets no level starve: at every `picks`-th pick a worker takes the one task that has waited longest
-    /// of all that are less urgent than the most urgent (in the queue of all, and in its own).
+    /// Lets no level starve: at every `picks`-th pick a worker takes the one task that has waited
+    /// longest of all that are less urgent than the most urgent (in the queue of all, and in its
+    /// own).
     ///
-    /// With one worker, a task that is behind n older ones of less urgent levels begins after at most
-    /// `picks * (n + 1)` picks, however many urgent ones keep coming. The default is to let them starve.
+    /// With one worker, a task that is behind n older ones of less urgent levels begins after at
+    /// most `picks * (n + 1)` picks, however many urgent ones keep coming. The default is to let
+    /// them starve.
     pub fn aging(mut self, picks: u32) -> Self {
         self.aging = Some(picks);
         self
@@ -160,7 +163,7 @@ impl Builder {
             return Err(BuildError::Name);
         }
         LazyLock::force(&CLOCK);
-        let shared = Shared::new(Plan {
+        let state = PoolState::new(PoolSettings {
             threads,
             stand_ins: self.stand_ins,
             spares: self.spares,
@@ -170,12 +173,12 @@ impl Builder {
             aging: self.aging.unwrap_or(0),
             name: self.name,
         });
-        // From here on, those that were started end when this is dropped.
-        let pool = Pool::with(Arc::clone(&shared));
+        // From here on, threads that were started end when this is dropped.
+        let pool = Pool::with(Arc::clone(&state));
         for index in 0..threads {
-            if let Err(error) = shared.start_worker(index, false) {
+            if let Err(error) = state.start_worker(index, false) {
                 for _ in index..threads {
-                    shared.rest.leave();
+                    state.sleepers.remove_thread();
                 }
                 return Err(BuildError::System(error));
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::error::{JoinError, Panic};
 use super::head::{Head, Run, Start, caught, resume, state};
-use super::joint::{Join, Joint, Stage, finish, take};
+use super::join_state::{Content, Join, JoinState, finish, take};
 use super::worker::cancel_here;
 use crate::primitive::{Ordering, TrackedCell};
 use crate::wait::cancel::{CancelToken, OnCancel};
@@ -28,8 +28,8 @@ impl<T, F: FnOnce() -> T> Work for F {
     }
 }
 
-/// What is dropped when nothing of a task is left.
-pub(crate) trait Last {
+/// What is dropped when nothing of a task is left, and told before how the task ended.
+pub(crate) trait OnEnd {
     /// Takes the panic of a task without a handle.
     fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         discard(panic);
@@ -46,20 +46,20 @@ pub(crate) trait Last {
     }
 }
 
-impl Last for () {}
+impl OnEnd for () {}
 
-/// A task's place among those that are cancelled when its token fires, given back when this is dropped.
-pub(crate) struct Told<X> {
+/// The registration of a task with the token that cancels it, ended when this is dropped.
+pub(crate) struct CancelOnToken<X> {
     token: CancelToken,
     /// None if the token has fired, or never does.
     number: Option<u32>,
-    /// Dropped after the token has been told.
-    last: X,
+    /// Dropped after the registration.
+    on_end: X,
 }
 
-impl<X: Last> Last for Told<X> {
+impl<X: OnEnd> OnEnd for CancelOnToken<X> {
     fn keep_cancelled(&self, how: u32) {
-        self.last.keep_cancelled(how);
+        self.on_end.keep_cancelled(how);
     }
 
     fn is_cancelled(&self) -> bool {
@@ -67,7 +67,7 @@ impl<X: Last> Last for Told<X> {
     }
 }
 
-impl<X> Drop for Told<X> {
+impl<X> Drop for CancelOnToken<X> {
     fn drop(&mut self) {
         self.number.into_iter().for_each(|number| self.token.forget(number));
     }
@@ -75,49 +75,49 @@ impl<X> Drop for Told<X> {
 
 /// A task that is one call.
 ///
-/// `X` is dropped when nothing of the task is left but its shell, which may stay in some queue.
+/// `X` is dropped when the work is gone; the task itself may stay in some queue.
 #[repr(C)]
 pub(crate) struct Call<W: Work, X> {
-    joint: Joint,
-    /// Belongs to whoever set `STARTED` or cancelled it before; once it is done, to the handle, or to
-    /// whoever finished it if that was cancelled or has no handle.
-    stage: TrackedCell<Stage<W, W::Output, X>>,
+    join: JoinState,
+    /// Belongs to the thread that has set `STARTED` or cancelled it before; once it is done, to the
+    /// handle, or to the thread that finished it if it was cancelled or has no handle.
+    content: TrackedCell<Content<W, W::Output, X>>,
 }
 
-// SAFETY: the stage has one owner at a time.
+// SAFETY: the content has one owner at a time.
 unsafe impl<W: Work + Send, X: Send> Sync for Call<W, X> where W::Output: Send {}
 
 impl<W: Work, X> Call<W, X> {
     #[inline]
-    pub(crate) fn new(start: &Start, state: u32, work: W, last: X) -> Self {
-        let stage = TrackedCell::new(Stage::Work(work, last));
-        Self { joint: Joint::new(start, state), stage }
+    pub(crate) fn new(start: &Start, state: u32, work: W, on_end: X) -> Self {
+        let content = TrackedCell::new(Content::Work(work, on_end));
+        Self { join: JoinState::new(start, state), content }
     }
 
-    /// A task that is cancelled when the token fires, unless it has finished by then; cancelled now, if it
-    /// has fired already.
+    /// A task that is cancelled when the token fires, unless it has finished by then; cancelled
+    /// now, if it has fired already.
     ///
     /// # Safety
-    /// Nobody uses what the work has borrowed after `last` was dropped.
+    /// What the work has borrowed is not used after `on_end` was dropped.
     pub(crate) unsafe fn with_token(
         start: &Start,
         token: &CancelToken,
         state: u32,
         work: W,
-        last: X,
-    ) -> Arc<Call<W, Told<X>>>
+        on_end: X,
+    ) -> Arc<Call<W, CancelOnToken<X>>>
     where
         W: Send,
         W::Output: Send,
-        X: Last + Send,
+        X: OnEnd + Send,
     {
-        let task = Arc::new_cyclic(|task: &Weak<Call<W, Told<X>>>| {
+        let task = Arc::new_cyclic(|task: &Weak<Call<W, CancelOnToken<X>>>| {
             let task = Weak::clone(task) as Weak<dyn OnCancel + '_>;
-            // SAFETY: only the lifetime changes, and all that borrows is gone before `last` is.
+            // SAFETY: only the lifetime changes, and all that borrows is gone before `on_end` is.
             let task =
                 unsafe { std::mem::transmute::<Weak<dyn OnCancel + '_>, Weak<dyn OnCancel>>(task) };
-            let told = Told { token: token.clone(), number: token.tell(task), last };
-            Call::new(start, state, work, told)
+            let on_end = CancelOnToken { token: token.clone(), number: token.tell(task), on_end };
+            Call::new(start, state, work, on_end)
         });
         if token.is_cancelled() {
             // It may have fired while the task could not be told yet.
@@ -127,26 +127,26 @@ impl<W: Work, X> Call<W, X> {
     }
 
     /// # Safety
-    /// The stage is the caller's.
+    /// The content is the caller's.
     #[inline]
-    unsafe fn replace(&self, stage: Stage<W, W::Output, X>) -> Stage<W, W::Output, X> {
+    unsafe fn replace(&self, content: Content<W, W::Output, X>) -> Content<W, W::Output, X> {
         // SAFETY: passed on from the caller.
-        self.stage.look_mut(|old| unsafe { std::mem::replace(&mut *old, stage) })
+        self.content.look_mut(|old| unsafe { std::mem::replace(&mut *old, content) })
     }
 
-    /// Drops work that will not be done, and tells those who wait; `before` is the state before the task
-    /// was declared cancelled, if this is who did.
-    fn bury(&self, before: Option<u32>, work: W, last: X)
+    /// Drops work that will not be done, and wakes the joiners; `before` is the state before the
+    /// task was declared cancelled, if the caller has done that.
+    fn drop_work(&self, before: Option<u32>, work: W, on_end: X)
     where
-        X: Last,
+        X: OnEnd,
     {
-        let state = self.joint.head.load();
+        let state = self.join.head.load();
         if state & state::DETACHED != 0 {
-            last.keep_cancelled(state & state::SHUT_DOWN);
+            on_end.keep_cancelled(state & state::SHUT_DOWN);
         }
         let dropped = caught(|| drop(work));
-        let told = caught(|| before.into_iter().for_each(|before| self.joint.announce(before)));
-        drop(last);
+        let told = caught(|| before.into_iter().for_each(|before| self.join.announce(before)));
+        drop(on_end);
         resume(first(dropped, told));
     }
 }
@@ -155,48 +155,49 @@ impl<W, X> Run for Call<W, X>
 where
     W: Work + Send,
     W::Output: Send,
-    X: Last + Send,
+    X: OnEnd + Send,
 {
     #[inline]
     fn head(&self) -> &Head {
-        &self.joint.head
+        &self.join.head
     }
 
     fn label(&self) -> Option<&str> {
-        self.joint.label()
+        self.join.label()
     }
 
     fn run(self: Arc<Self>) {
-        let before = self.joint.head.state.fetch_or(state::STARTED, Ordering::AcqRel);
+        let before = self.join.head.state.fetch_or(state::STARTED, Ordering::AcqRel);
         if before & (state::STARTED | state::CANCELLED) != 0 {
             return;
         }
         // SAFETY: this has started it.
-        let Stage::Work(work, last) = (unsafe { self.replace(Stage::Gone) }) else { return };
-        if last.is_cancelled() {
-            let before = self.joint.declare_cancelled(0, 0);
-            return self.bury(before, work, last);
+        let Content::Work(work, on_end) = (unsafe { self.replace(Content::Gone) }) else { return };
+        if on_end.is_cancelled() {
+            let before = self.join.declare_cancelled(0, 0);
+            return self.drop_work(before, work, on_end);
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| work.call())).map_err(Panic::new);
         // SAFETY: this has started it.
-        let finished = unsafe { finish(&self.joint, &self.stage, outcome) };
-        drop(last);
+        let finished = unsafe { finish(&self.join, &self.content, outcome) };
+        drop(on_end);
         resume(finished);
     }
 
     fn cancel(&self, how: u32) -> bool {
         // A pool that is shut down has found it in a queue, where a call that a waiter has begun
-        // leaves its shell.
+        // leaves it stale.
         let unless = if how & state::SHUT_DOWN != 0 { state::STARTED } else { 0 };
-        let Some(before) = self.joint.declare_cancelled(how, unless) else { return false };
+        let Some(before) = self.join.declare_cancelled(how, unless) else { return false };
         if before & state::STARTED != 0 {
-            self.joint.announce(before);
+            self.join.announce(before);
             return true;
         }
-        // SAFETY: whoever starts it from now on finds that it is cancelled, and leaves it alone.
-        let stage = unsafe { self.replace(Stage::Gone) };
-        if let Stage::Work(work, last) = stage {
-            self.bury(Some(before), work, last);
+        // SAFETY: a thread that starts it from now on finds that it is cancelled, and leaves it
+        // alone.
+        let content = unsafe { self.replace(Content::Gone) };
+        if let Content::Work(work, on_end) = content {
+            self.drop_work(Some(before), work, on_end);
         }
         true
     }
@@ -206,7 +207,7 @@ impl<W, X> OnCancel for Call<W, X>
 where
     W: Work + Send,
     W::Output: Send,
-    X: Last + Send,
+    X: OnEnd + Send,
 {
     fn cancelled(&self) {
         cancel_here(self);
@@ -217,15 +218,15 @@ impl<W, X> Join<W::Output> for Call<W, X>
 where
     W: Work + Send,
     W::Output: Send,
-    X: Last + Send,
+    X: OnEnd + Send,
 {
-    fn joint(&self) -> &Joint {
-        &self.joint
+    fn join_state(&self) -> &JoinState {
+        &self.join
     }
 
     unsafe fn take(&self) -> Result<W::Output, JoinError> {
         // SAFETY: passed on from the caller.
-        unsafe { take(&self.joint, &self.stage) }
+        unsafe { take(&self.join, &self.content) }
     }
 
     fn as_run<'t>(self: Arc<Self>) -> Arc<dyn Run + 't>

@@ -1,5 +1,6 @@
 //! A scheduler whose tasks run on the thread that waits for something else.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -9,14 +10,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::head::{Run, survive};
 use super::levels::Levels;
 use super::registry::Registry;
+use super::scheduler::internals::Internals;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::ticks::CLOCK;
 use crate::primitive::{AtomicBool, Ordering};
 use crate::wait::parker::{Parker, Sleeping};
 use crate::wait::wake::settle_debts;
 
-/// Runs tasks on the thread that calls [`run_until`](Self::run_until), the most urgent first, first come
-/// first served within a level. Tasks can be started from any thread.
+/// Runs tasks on the thread that calls [`run_until`](Self::run_until), the most urgent first, first
+/// come first served within a level. Tasks can be started from any thread.
 ///
 /// ```
 /// use semaforo::tasks::{CurrentThread, Spawn};
@@ -27,8 +29,9 @@ use crate::wait::wake::settle_debts;
 /// assert_eq!(here.run_until(thread).unwrap(), thread::current().id());
 /// ```
 ///
-/// Only `run_until` runs tasks. A [`Handle`](super::Handle) that is waited for on this thread, inside of a
-/// task or outside, waits for a task that nothing runs meanwhile: hand it to `run_until`, or await it.
+/// Only `run_until` runs tasks. A [`Handle`](super::Handle) that is waited for on this thread,
+/// inside of a task or outside, waits for a task that nothing runs meanwhile: hand it to
+/// `run_until`, or await it.
 ///
 /// When the last clone is dropped, the tasks that are left are cancelled, the suspended futures
 /// included.
@@ -38,13 +41,13 @@ use crate::wait::wake::settle_debts;
 pub struct CurrentThread {
     inner: Arc<Inner>,
     /// Not for tasks that are in its queue: they would keep it, and it them.
-    _owned: Option<Arc<Owned>>,
+    cancels: Option<Arc<CancelOnDrop>>,
 }
 
-/// Somebody may still call [`CurrentThread::run_until`].
-struct Owned(Arc<Inner>);
+/// Cancels all tasks when the last clone that can run them is dropped.
+struct CancelOnDrop(Arc<Inner>);
 
-impl Drop for Owned {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.abandoned.store(true, Ordering::SeqCst);
         self.0.cancel_all();
@@ -57,14 +60,11 @@ struct Inner {
     levels: Levels,
     futures: Registry,
     runs: AtomicBool,
-    /// Nobody will run anything any more.
+    /// No thread will run anything any more.
     abandoned: AtomicBool,
     /// The thread that runs, if it sleeps.
-    bell: Bell,
+    parker: Arc<Parker>,
 }
-
-/// Wakes the thread that runs.
-struct Bell(Arc<Parker>);
 
 const LEVELS: u32 = 10;
 
@@ -72,29 +72,30 @@ impl CurrentThread {
     /// A scheduler with ten levels; the normal one is 5.
     #[must_use]
     pub fn new() -> Self {
-        let bell = Bell(Parker::new());
+        let parker = Parker::new();
         let inner = Arc::new(Inner {
             levels: Levels::new(LEVELS),
             futures: Registry::new(),
             runs: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
-            bell,
+            parker,
         });
-        Self { _owned: Some(Arc::new(Owned(Arc::clone(&inner)))), inner }
+        Self { cancels: Some(Arc::new(CancelOnDrop(Arc::clone(&inner)))), inner }
     }
 
-    /// Polls `future` whenever it is woken, and runs tasks in between, on this thread, until the future
-    /// is ready. Tasks that are left then wait for the next call.
+    /// Polls `future` whenever it is woken, and runs tasks in between, on this thread, until the
+    /// future is ready. Tasks that are left then wait for the next call.
     ///
     /// # Panics
-    /// If somebody is in this already, in this thread or another. With the panic of `future`.
+    /// If a call of this has not returned yet, in this thread or another. With the panic of
+    /// `future`.
     pub fn run_until<F: Future>(&self, future: F) -> F::Output {
         let inner = &self.inner;
         let others = inner.runs.swap(true, Ordering::Acquire);
-        assert!(!others, "somebody is in `run_until` of this scheduler already");
+        assert!(!others, "`run_until` of this scheduler is being called already");
         let _ends = Runs(&inner.runs);
         let polled =
-            Arc::new(Polling { woken: AtomicBool::new(true), bell: Arc::clone(&inner.bell.0) });
+            Arc::new(Polling { woken: AtomicBool::new(true), parker: Arc::clone(&inner.parker) });
         let waker = Waker::from(Arc::clone(&polled));
         let mut future = pin!(future);
         loop {
@@ -110,8 +111,8 @@ impl CurrentThread {
                 None => {
                     settle_debts();
                     let _sleeping = Sleeping::now();
-                    // Whoever wakes the future or adds a task rings; a ring that came before counts.
-                    inner.bell.0.park(None);
+                    // Waking the future and adding a task unpark; having done so before counts.
+                    inner.parker.park(None);
                 }
             }
         }
@@ -130,7 +131,7 @@ impl Drop for Runs<'_> {
 /// The waker of the future that is run.
 struct Polling {
     woken: AtomicBool,
-    bell: Arc<Parker>,
+    parker: Arc<Parker>,
 }
 
 impl Wake for Polling {
@@ -140,7 +141,7 @@ impl Wake for Polling {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.woken.store(true, Ordering::Release);
-        Arc::clone(&self.bell).wake();
+        Arc::clone(&self.parker).wake();
     }
 }
 
@@ -157,18 +158,10 @@ impl Scheduler for CurrentThread {
         let level = runnable.level();
         assert!(level < LEVELS, "there is no level {level}: there are {LEVELS}, counted from 0");
         self.inner.levels.push(level, runnable.into_task());
-        Arc::clone(&self.inner.bell.0).wake();
+        Arc::clone(&self.inner.parker).wake();
         if self.inner.abandoned.load(Ordering::SeqCst) {
             self.inner.cancel_all();
         }
-    }
-
-    fn level_count(&self) -> u32 {
-        LEVELS
-    }
-
-    fn kept_by_a_task(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), _owned: None }
     }
 
     fn concurrency(&self) -> usize {
@@ -185,11 +178,26 @@ impl Scheduler for CurrentThread {
         LEVELS / 2
     }
 
-    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
+    #[inline]
+    fn internals(&self) -> &dyn Internals {
+        self
+    }
+}
+
+impl Internals for CurrentThread {
+    fn level_count(&self) -> u32 {
+        LEVELS
+    }
+
+    fn make_kept_by_a_task(&self, clone: &mut dyn Any) {
+        clone.downcast_mut::<Self>().into_iter().for_each(|clone| clone.cancels = None);
+    }
+
+    fn register(&self, task: Weak<dyn Run>) -> Option<u64> {
         Some(self.inner.futures.add(task))
     }
 
-    fn dismiss(&self, number: u64) {
+    fn unregister(&self, number: u64) {
         self.inner.futures.remove(number);
     }
 }

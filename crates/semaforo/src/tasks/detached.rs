@@ -1,39 +1,40 @@
-//! A task that is one call, and nobody waits for: as small as a task can be.
+//! A task that is one call, and has no handle: as small as a task can be.
 
 use std::sync::Arc;
 
-use super::call::{Last, Work};
+use super::call::{OnEnd, Work};
 use super::head::{Head, Run, Start, caught, resume, state};
 use crate::primitive::{Ordering, TrackedCell};
 
-/// A task without a handle. Whoever takes it from its queue is the only one who has it, and runs or
-/// cancels it; others may only look at its head meanwhile.
+/// A task without a handle. The thread that takes it from its queue is its only owner, and runs or
+/// cancels it; until then other threads may look at its head.
 pub(crate) struct Detached<W, X> {
     head: Head,
     work: TrackedCell<Option<(W, X)>>,
 }
 
-// SAFETY: the work is reached only by the one who has taken the task from its queue.
+// SAFETY: the work is reached only by the thread that has taken the task from its queue.
 unsafe impl<W: Send, X: Send> Sync for Detached<W, X> {}
 
 impl<W, X> Detached<W, X> {
     #[inline]
-    pub(crate) fn new(start: &Start, work: W, last: X) -> Self {
+    pub(crate) fn new(start: &Start, work: W, on_end: X) -> Self {
         let head = Head::new(start, state::DETACHED);
-        Self { head, work: TrackedCell::new(Some((work, last))) }
+        Self { head, work: TrackedCell::new(Some((work, on_end))) }
     }
 
-    /// Takes the work, for the only one who has the task. It says so in the state, for those who look.
+    /// Takes the work, for the task's only owner. The state says so, for threads that look at the
+    /// queue.
     #[inline]
     fn take(&self, state: u32) -> Option<(W, X)> {
         let before = self.head.state.load(Ordering::Relaxed);
         self.head.state.store(before | state, Ordering::Relaxed);
-        // SAFETY: this is the only one who has the task.
+        // SAFETY: the caller is the task's only owner.
         self.work.look_mut(|work| unsafe { (*work).take() })
     }
 }
 
-impl<W: Work<Output = ()> + Send, X: Last + Send> Run for Detached<W, X> {
+impl<W: Work<Output = ()> + Send, X: OnEnd + Send> Run for Detached<W, X> {
     #[inline]
     fn head(&self) -> &Head {
         &self.head
@@ -41,17 +42,17 @@ impl<W: Work<Output = ()> + Send, X: Last + Send> Run for Detached<W, X> {
 
     #[inline]
     fn run(self: Arc<Self>) {
-        let Some((work, last)) = self.take(state::STARTED) else { return };
+        let Some((work, on_end)) = self.take(state::STARTED) else { return };
         if let Some(panic) = caught(|| work.call()) {
-            last.keep_panic(panic);
+            on_end.keep_panic(panic);
         }
     }
 
     fn cancel(&self, how: u32) -> bool {
-        let Some((work, last)) = self.take(state::CANCELLED | how) else { return false };
-        last.keep_cancelled(how);
+        let Some((work, on_end)) = self.take(state::CANCELLED | how) else { return false };
+        on_end.keep_cancelled(how);
         let dropped = caught(|| drop(work));
-        drop(last);
+        drop(on_end);
         resume(dropped);
         true
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
 
 use super::head::state;
@@ -80,33 +81,32 @@ impl From<WaitError> for WaitError<JoinError> {
 ///
 /// Dropping it does not panic, even if dropping the payload would.
 pub struct Panic {
-    /// Reached only by who owns this, so that it need not be `Sync`. Gone when it was passed on.
-    payload: Option<Box<dyn Any + Send>>,
-    message: Option<Box<str>>,
+    /// Given away by `into_payload`, or dropped with this. Small, because every task has room for it.
+    payload: ManuallyDrop<Box<dyn Any + Send>>,
 }
 
-// SAFETY: nothing can be done to the payload through a shared reference.
+// SAFETY: through a shared reference nothing is reached of the payload but text, which may be shared.
 unsafe impl Sync for Panic {}
 
 impl Panic {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
-        let message = match payload.downcast_ref::<&str>() {
-            Some(message) => Some(Box::from(*message)),
-            None => payload.downcast_ref::<String>().map(|message| message.as_str().into()),
-        };
-        Self { payload: Some(payload), message }
+        Self { payload: ManuallyDrop::new(payload) }
     }
 
     /// What it said, if it said something.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
-        self.message.as_deref()
+        let payload = &**self.payload;
+        let text = payload.downcast_ref::<&str>().copied();
+        text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
     }
 
     /// The payload, as [`catch_unwind`](std::panic::catch_unwind) would have given it.
     #[must_use]
-    pub fn into_payload(mut self) -> Box<dyn Any + Send> {
-        self.payload.take().expect("a payload is passed on once")
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        let mut panic = ManuallyDrop::new(self);
+        // SAFETY: nothing uses it afterwards; the panic itself is not dropped.
+        unsafe { ManuallyDrop::take(&mut panic.payload) }
     }
 
     /// Goes on panicking, without calling the panic hook again.
@@ -120,9 +120,8 @@ impl Panic {
 
 impl Drop for Panic {
     fn drop(&mut self) {
-        if let Some(payload) = self.payload.take() {
-            wake::discard(payload);
-        }
+        // SAFETY: nothing uses it afterwards.
+        wake::discard(unsafe { ManuallyDrop::take(&mut self.payload) });
     }
 }
 

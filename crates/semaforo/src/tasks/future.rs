@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::error::{JoinError, Panic};
 use super::head::{Head, Run, Start, caught, resume, state};
-use super::joint::{Join, Joint, Stage, finish, take};
+use super::join_state::{Content, Join, JoinState, finish, take};
+use super::pool_state::PoolId;
 use super::scheduler::{Runnable, Scheduler};
 use super::ticks::ticks;
 use super::worker::cancel_here;
@@ -19,40 +20,40 @@ use crate::wait::wake::first;
 
 /// A task that is a future.
 pub(crate) struct Polled<F: Future, S: Scheduler> {
-    joint: Joint,
+    join: JoinState,
     scheduler: S,
-    /// Under which number the scheduler knows it, for when it is suspended; `UNKNOWN` if it does not.
-    adopted: AtomicU64,
+    /// Its number in the scheduler's registry of futures; `UNKNOWN` if it is not there.
+    registry_slot: AtomicU64,
     token: Option<CancelToken>,
-    /// Under which number the token knows it, likewise.
-    told: AtomicU64,
+    /// Its number with the token, likewise.
+    token_slot: AtomicU64,
     /// As in a [`Call`](super::call::Call). The future is never moved.
-    stage: TrackedCell<Stage<F, F::Output, ()>>,
+    content: TrackedCell<Content<F, F::Output, ()>>,
 }
 
-// SAFETY: the stage has one owner at a time.
+// SAFETY: the content has one owner at a time.
 unsafe impl<F: Future + Send, S: Scheduler> Sync for Polled<F, S> where F::Output: Send {}
 
 const UNKNOWN: u64 = u64::MAX;
 
 impl<F: Future, S: Scheduler> Polled<F, S> {
-    /// Leaves those who have to know of a future that may be suspended.
-    fn dismiss(&self) {
-        let number = self.told.swap(UNKNOWN, Ordering::AcqRel);
+    /// Leaves the registry and the token, which know futures that may be suspended.
+    fn unregister(&self) {
+        let number = self.token_slot.swap(UNKNOWN, Ordering::AcqRel);
         if let Some(token) = self.token.as_ref().filter(|_| number != UNKNOWN) {
             token.forget(number as u32);
         }
-        let number = self.adopted.swap(UNKNOWN, Ordering::AcqRel);
+        let number = self.registry_slot.swap(UNKNOWN, Ordering::AcqRel);
         if number != UNKNOWN {
-            self.scheduler.dismiss(number);
+            self.scheduler.internals().unregister(number);
         }
     }
 }
 
-/// A future that nobody can wake any more, and nobody waits for, goes without having been ready.
+/// A future that has neither wakers nor a handle any more is dropped without having been ready.
 impl<F: Future, S: Scheduler> Drop for Polled<F, S> {
     fn drop(&mut self) {
-        self.dismiss();
+        self.unregister();
     }
 }
 
@@ -65,36 +66,36 @@ where
     /// A task that the caller has to enqueue.
     pub(crate) fn new(start: &Start, state: u32, future: F, scheduler: S) -> Arc<Self> {
         let task = Arc::new(Self {
-            joint: Joint::new(start, state | state::SCHEDULED),
+            join: JoinState::new(start, state | state::SCHEDULED),
             scheduler,
-            adopted: AtomicU64::new(UNKNOWN),
+            registry_slot: AtomicU64::new(UNKNOWN),
             token: start.token.clone(),
-            told: AtomicU64::new(UNKNOWN),
-            stage: TrackedCell::new(Stage::Work(future, ())),
+            token_slot: AtomicU64::new(UNKNOWN),
+            content: TrackedCell::new(Content::Work(future, ())),
         });
         let known = Arc::downgrade(&task) as Weak<dyn Run>;
-        if let Some(number) = task.scheduler.adopt(known) {
-            task.adopted.swap(number, Ordering::AcqRel);
+        if let Some(number) = task.scheduler.internals().register(known) {
+            task.registry_slot.swap(number, Ordering::AcqRel);
         }
         if let Some(token) = &task.token {
             let known = Arc::downgrade(&task) as Weak<dyn OnCancel>;
             if let Some(number) = token.tell(known) {
-                task.told.swap(number.into(), Ordering::AcqRel);
+                task.token_slot.swap(number.into(), Ordering::AcqRel);
             }
             if token.is_cancelled() {
                 task.cancel(0);
             }
         }
-        if task.joint.head.is_finished() {
-            // It was cancelled meanwhile by one of them, which did not know under which number.
-            task.dismiss();
+        if task.join.head.is_finished() {
+            // It was cancelled meanwhile by one of them, before its number was known.
+            task.unregister();
         }
         task
     }
 
     /// Begins a poll, if there is one to be made.
     fn begin(&self) -> bool {
-        let mut current = self.joint.head.load();
+        let mut current = self.join.head.load();
         loop {
             let hinders = state::STARTED | state::DONE | state::CANCELLED;
             if current & state::SCHEDULED == 0 || current & hinders != 0 {
@@ -108,13 +109,13 @@ where
         }
     }
 
-    /// Ends a poll that was not the last. True if the task is to be queued again. The future is dropped
-    /// if it was cancelled meanwhile.
+    /// Ends a poll that was not the last. True if the task is to be queued again. The future is
+    /// dropped if it was cancelled meanwhile.
     fn suspend(&self) -> bool {
-        let mut current = self.joint.head.load();
+        let mut current = self.join.head.load();
         loop {
             if current & state::CANCELLED != 0 {
-                self.bury();
+                self.drop_future();
                 return false;
             }
             match self.exchange(current, current & !state::STARTED) {
@@ -137,31 +138,31 @@ where
         // SAFETY: begun.
         let Some(outcome) = (unsafe { self.poll() }) else { return self.suspend() };
         // SAFETY: begun; the future is done, and is dropped in its place.
-        let finished = unsafe { finish(&self.joint, &self.stage, outcome) };
-        self.dismiss();
+        let finished = unsafe { finish(&self.join, &self.content, outcome) };
+        self.unregister();
         resume(finished);
         false
     }
 
     #[inline]
     fn exchange(&self, current: u32, next: u32) -> Result<(), u32> {
-        let state = &self.joint.head.state;
+        let state = &self.join.head.state;
         state.compare_exchange(current, next, Ordering::AcqRel, Ordering::Acquire).map(drop)
     }
 
     fn enqueue(self: Arc<Self>) {
-        self.joint.head.queued.store(ticks(), Ordering::Relaxed);
+        self.join.head.queued.store(ticks(), Ordering::Relaxed);
         let runnable = Runnable::new(Arc::clone(&self) as Arc<dyn Run>);
         self.scheduler.enqueue(runnable);
     }
 
     /// Drops the future, which is the caller's.
-    fn bury(&self) {
+    fn drop_future(&self) {
         let dropped = caught(|| {
             // SAFETY: the caller has started the task, or has cancelled it while it was suspended.
-            self.stage.look_mut(|stage| unsafe { *stage = Stage::Gone });
+            self.content.look_mut(|content| unsafe { *content = Content::Gone });
         });
-        self.dismiss();
+        self.unregister();
         resume(dropped);
     }
 
@@ -172,9 +173,9 @@ where
         let borrowed = ManuallyDrop::new(Waker::from(unsafe { Arc::from_raw(Arc::as_ptr(self)) }));
         let mut context = Context::from_waker(&borrowed);
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the stage is the caller's.
-            self.stage.look_mut(|stage| match unsafe { &mut *stage } {
-                Stage::Work(future, ()) => {
+            // SAFETY: the content is the caller's.
+            self.content.look_mut(|content| match unsafe { &mut *content } {
+                Content::Work(future, ()) => {
                     // SAFETY: the future is never moved.
                     unsafe { Pin::new_unchecked(future) }.poll(&mut context)
                 }
@@ -196,11 +197,11 @@ where
     S: Scheduler + 'static,
 {
     fn head(&self) -> &Head {
-        &self.joint.head
+        &self.join.head
     }
 
     fn label(&self) -> Option<&str> {
-        self.joint.label()
+        self.join.label()
     }
 
     fn run(self: Arc<Self>) {
@@ -209,25 +210,25 @@ where
         }
     }
 
-    fn run_at(self: Arc<Self>, pool: usize) -> Option<Arc<dyn Run>> {
+    fn run_at(self: Arc<Self>, pool: PoolId) -> Option<Arc<dyn Run>> {
         if !self.step() {
             return None;
         }
-        if self.scheduler.home() != pool {
+        if self.scheduler.internals().requeues_on() != Some(pool) {
             self.enqueue();
             return None;
         }
-        self.joint.head.queued.store(ticks(), Ordering::Relaxed);
+        self.join.head.queued.store(ticks(), Ordering::Relaxed);
         Some(self)
     }
 
     fn cancel(&self, how: u32) -> bool {
-        let Some(before) = self.joint.declare_cancelled(how, 0) else { return false };
+        let Some(before) = self.join.declare_cancelled(how, 0) else { return false };
         let mut buried = None;
         if before & state::STARTED == 0 {
-            buried = caught(|| self.bury());
+            buried = caught(|| self.drop_future());
         }
-        let told = caught(|| self.joint.announce(before));
+        let told = caught(|| self.join.announce(before));
         resume(first(buried, told));
         true
     }
@@ -250,13 +251,13 @@ where
     F::Output: Send + 'static,
     S: Scheduler + 'static,
 {
-    fn joint(&self) -> &Joint {
-        &self.joint
+    fn join_state(&self) -> &JoinState {
+        &self.join
     }
 
     unsafe fn take(&self) -> Result<F::Output, JoinError> {
         // SAFETY: passed on from the caller.
-        unsafe { take(&self.joint, &self.stage) }
+        unsafe { take(&self.join, &self.content) }
     }
 
     fn as_run<'t>(self: Arc<Self>) -> Arc<dyn Run + 't>
@@ -278,7 +279,7 @@ where
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let before = self.joint.head.state.fetch_or(state::SCHEDULED, Ordering::AcqRel);
+        let before = self.join.head.state.fetch_or(state::SCHEDULED, Ordering::AcqRel);
         let hinders = state::SCHEDULED | state::STARTED | state::DONE | state::CANCELLED;
         if before & hinders == 0 {
             Arc::clone(self).enqueue();

@@ -1,4 +1,4 @@
-//! What is left in the hands of whoever started a task.
+//! The handle of a task: joining it, waiting for it, cancelling it.
 
 use std::fmt;
 use std::future::Future;
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::abort::AbortHandle;
 use super::error::JoinError;
 use super::head::{Head, Run, state};
-use super::joint::{Join, Joint};
+use super::join_state::{Join, JoinState};
+use super::pool_state::PoolId;
 use super::scheduler::Scheduler;
 use super::spawner::Spawner;
 use super::worker::{self, cancel_here};
@@ -23,6 +24,111 @@ use crate::wait::operation::{Operation, sealed};
 use crate::wait::parker::Backoff;
 use crate::wait::request::Request;
 use crate::wait::word::WordObject;
+
+/// The methods of handles that do not depend on what a handle has beside its `joiner`.
+macro_rules! handle_methods {
+    () => {
+        /// Ends the wait after this time, if there is one, counted from the first poll. The task goes
+        /// on.
+        ///
+        /// It takes the handle, as [`deadline`](Self::deadline) and [`cancel_on`](Self::cancel_on) do:
+        /// when the wait has ended first, the outcome is lost. [`by_ref`](Self::by_ref)`().timeout(..)`
+        /// keeps it.
+        pub fn timeout(
+            self,
+            limit: impl Into<Option<Duration>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).timeout(limit)
+        }
+
+        /// Ends the wait at this instant, if there is one. The task goes on; [`by_ref`](Self::by_ref)
+        /// keeps the handle, which this takes.
+        pub fn deadline(
+            self,
+            limit: impl Into<Option<Instant>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).deadline(limit)
+        }
+
+        /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel
+        /// that, [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
+        /// [`by_ref`](Self::by_ref) keeps the handle, which this takes.
+        pub fn cancel_on<'t>(
+            self,
+            token: impl Into<Option<&'t CancelToken>>,
+        ) -> Request<Joining<Self>, Limited> {
+            Joining::request(self).cancel_on(token)
+        }
+
+        /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the
+        /// handle can be waited on again.
+        ///
+        /// ```
+        /// use semaforo::{WaitError, tasks::{Pool, sleep}};
+        /// use std::time::Duration;
+        ///
+        /// let mut tea = Pool::global().spawn_future(async {
+        ///     sleep(Duration::from_millis(20)).await;
+        ///     "tea"
+        /// });
+        /// let tea = loop {
+        ///     match tea.by_ref().timeout(Duration::from_millis(1)).wait() {
+        ///         Err(WaitError::TimedOut) => println!("not yet"),
+        ///         outcome => break outcome.unwrap(),
+        ///     }
+        /// };
+        /// assert_eq!(tea, "tea");
+        /// ```
+        ///
+        /// # Panics
+        /// If the outcome was taken by reference before.
+        pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
+            Joining::request(self)
+        }
+
+        /// Waits until the task has finished, without taking the result.
+        ///
+        /// ```
+        /// use semaforo::tasks::Pool;
+        /// use std::time::Duration;
+        ///
+        /// let answer = Pool::global().spawn(|| 42);
+        /// while answer.finished().timeout(Duration::from_millis(100)).wait().is_err() {
+        ///     println!("not yet");
+        /// }
+        /// assert_eq!(answer.wait().unwrap(), 42);
+        /// ```
+        pub fn finished(&self) -> Request<Finishing<'_>> {
+            self.joiner.finished()
+        }
+
+        /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped,
+        /// at once. If it is running, that goes on undisturbed, but its result is dropped: joining it
+        /// says at once that it was cancelled. False if it had finished already.
+        ///
+        /// # Panics
+        /// If dropping what the task had captured panics, or a waker does.
+        #[doc(alias = "Future.cancel")]
+        pub fn cancel(&self) -> bool {
+            cancel_here(&**self.joiner.task())
+        }
+
+        /// Whether the task has finished, or was cancelled: joining it does not wait.
+        #[doc(alias = "IsCompleted")]
+        #[doc(alias = "isDone")]
+        #[must_use]
+        pub fn is_finished(&self) -> bool {
+            self.joiner.head().is_finished()
+        }
+
+        /// The task's number, as [`scheduled`](super::Pool::scheduled) shows it.
+        #[must_use]
+        pub fn id(&self) -> u64 {
+            self.joiner.head().id
+        }
+    };
+}
+pub(super) use handle_methods;
 
 /// A task that was started, and its result.
 ///
@@ -40,19 +146,20 @@ use crate::wait::word::WordObject;
 /// ```
 ///
 /// Dropping a handle detaches the task: it goes on, and its result is dropped. So does a bounded
-/// request that ends before the task; use [`by_ref`](Self::by_ref) to wait for a while and keep the handle.
+/// request that ends before the task; use [`by_ref`](Self::by_ref) to wait for a while and keep the
+/// handle.
 ///
 /// # Waiting inside a task
 ///
-/// A worker of the same pool that waits for a task which nobody has begun runs it on the spot: it
-/// needs the result anyway. It never runs anything else, so that nothing runs under the waiter's locks
+/// A worker of the same pool that waits for a task that has not begun runs it on the spot: it needs
+/// the result anyway. It never runs anything else, so that nothing runs under the waiter's locks
 /// that would not have to run before it goes on. If the task has begun elsewhere, the worker
-/// sleeps, and [another thread](super::Builder::stand_ins) takes its place. (What is tied to the thread, such as a
-/// [`ReentrantLock`](crate::ReentrantLock) that the waiter holds, is also the task's when it is run
-/// on the spot.)
+/// sleeps, and [another thread](super::Builder::stand_ins) takes its place. (What is tied to the
+/// thread, such as a [`ReentrantLock`](crate::ReentrantLock) that the waiter holds, is also the
+/// task's when it is run on the spot.)
 ///
 /// # Panics
-/// When it is used again after it has yielded the outcome to somebody who awaited it by reference.
+/// When it is used again after it has yielded the outcome to a future that awaited it by reference.
 #[doc(alias = "Task")]
 #[doc(alias = "CompletableFuture")]
 #[doc(alias = "FutureTask")]
@@ -80,57 +187,10 @@ impl<T> Handle<T> {
         self.joiner.wait()
     }
 
-    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes on.
-    ///
-    /// It takes the handle, as [`deadline`](Self::deadline) and [`cancel_on`](Self::cancel_on) do: when the
-    /// wait has ended first, the outcome is lost. [`by_ref`](Self::by_ref)`().timeout(..)` keeps it.
-    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).timeout(limit)
-    }
+    handle_methods!();
 
-    /// Ends the wait at this instant, if there is one. The task goes on; [`by_ref`](Self::by_ref) keeps the
-    /// handle, which this takes.
-    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).deadline(limit)
-    }
-
-    /// Ends the wait when this token, if there is one, is cancelled. The task goes on; to cancel that,
-    /// [`cancel`](Self::cancel) it, or start it with a [token](Spawner::cancel_on).
-    /// [`by_ref`](Self::by_ref) keeps the handle, which this takes.
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).cancel_on(token)
-    }
-
-    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the handle
-    /// can be waited on again.
-    ///
-    /// ```
-    /// use semaforo::{WaitError, tasks::{Pool, sleep}};
-    /// use std::time::Duration;
-    ///
-    /// let mut tea = Pool::global().spawn_future(async {
-    ///     sleep(Duration::from_millis(20)).await;
-    ///     "tea"
-    /// });
-    /// let tea = loop {
-    ///     match tea.by_ref().timeout(Duration::from_millis(1)).wait() {
-    ///         Err(WaitError::TimedOut) => println!("not yet"),
-    ///         outcome => break outcome.unwrap(),
-    ///     }
-    /// };
-    /// assert_eq!(tea, "tea");
-    /// ```
-    ///
-    /// # Panics
-    /// If the outcome was taken by reference before.
-    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
-        Joining::request(self)
-    }
-
-    /// A handle that cancels the task, and can be cloned and sent elsewhere while this one joins it.
+    /// A handle that cancels the task, and can be cloned and sent elsewhere while this one joins
+    /// it.
     ///
     /// ```
     /// use semaforo::tasks::{JoinError, Pool};
@@ -149,50 +209,9 @@ impl<T> Handle<T> {
         AbortHandle::new(Arc::downgrade(&task), self.id())
     }
 
-    /// Waits until the task has finished, without taking the result.
-    ///
-    /// ```
-    /// use semaforo::tasks::Pool;
-    /// use std::time::Duration;
-    ///
-    /// let answer = Pool::global().spawn(|| 42);
-    /// while answer.finished().timeout(Duration::from_millis(100)).wait().is_err() {
-    ///     println!("not yet");
-    /// }
-    /// assert_eq!(answer.wait().unwrap(), 42);
-    /// ```
-    pub fn finished(&self) -> Request<Finishing<'_>> {
-        self.joiner.finished()
-    }
-
-    /// Cancels the task. If it has not begun, it never will; a future that is suspended is dropped, at
-    /// once. If it is running, that goes on undisturbed, but its result is dropped: whoever joins
-    /// learns at once that it was cancelled. False if it had finished already.
-    ///
-    /// # Panics
-    /// If dropping what the task had captured panics, or a waker does.
-    #[doc(alias = "Future.cancel")]
-    pub fn cancel(&self) -> bool {
-        cancel_here(&**self.joiner.task())
-    }
-
-    /// Whether the task has finished, or was cancelled: joining it does not wait.
-    #[doc(alias = "IsCompleted")]
-    #[doc(alias = "isDone")]
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joiner.head().is_finished()
-    }
-
-    /// The task's number, as [`scheduled`](super::Pool::scheduled) shows it.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.joiner.head().id
-    }
-
-    /// The pool whose threads run the task, by address.
-    pub(super) fn pool(&self) -> usize {
-        self.joiner.joint().pool
+    /// The pool whose threads run the task, if that is known.
+    pub(super) fn pool(&self) -> Option<PoolId> {
+        self.joiner.join_state().pool
     }
 
     /// Starts `next` with the outcome as soon as that is there, by this scheduler or [`Spawner`].
@@ -236,7 +255,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// The one who may take a task's outcome.
+/// The right to take a task's outcome, for a handle.
 pub(super) struct Joiner<'t, T> {
     /// Gone once the outcome has been taken.
     task: Option<Arc<dyn Join<T> + 't>>,
@@ -254,29 +273,29 @@ impl<'t, T> Joiner<'t, T> {
     }
 
     #[inline]
-    pub(super) fn joint(&self) -> &Joint {
-        self.task().joint()
+    pub(super) fn join_state(&self) -> &JoinState {
+        self.task().join_state()
     }
 
     #[inline]
     pub(super) fn head(&self) -> &Head {
-        &self.joint().head
+        &self.join_state().head
     }
 
     pub(super) fn finished(&self) -> Request<Finishing<'_>> {
-        Request::new(Finishing(self.joint()), ())
+        Request::new(Finishing(self.join_state()), ())
     }
 
     pub(super) fn wait(mut self) -> Result<T, JoinError> {
         if !self.head().is_finished() {
-            self.wait_for_it();
+            self.wait_until_finished();
         }
         self.take()
     }
 
-    fn wait_for_it(&self) {
+    fn wait_until_finished(&self) {
         let standing = self.head().load() & (state::ON_THE_SPOT | state::STARTED);
-        if standing == state::ON_THE_SPOT && worker::is_of(self.joint().pool) {
+        if standing == state::ON_THE_SPOT && self.join_state().pool.is_some_and(worker::is_of) {
             worker::run_queued_here(Arc::clone(self.task()).as_run());
         }
         let mut backoff = Backoff::new();
@@ -289,7 +308,7 @@ impl<'t, T> Joiner<'t, T> {
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        if !self.head().is_finished() && self.joint().leave_waker(context.waker()) {
+        if !self.head().is_finished() && self.join_state().leave_waker(context.waker()) {
             return Poll::Pending;
         }
         Poll::Ready(self.take())
@@ -324,13 +343,13 @@ impl<T> Drop for Joiner<'_, T> {
             // SAFETY: done, and this is the last of the handle.
             drop(unsafe { task.take() });
         } else if before & state::JOINER != 0 {
-            task.joint().take_waker_back();
+            task.join_state().take_waker_back();
         }
     }
 }
 
 /// The operation of waiting until a task has finished.
-pub struct Finishing<'h>(&'h Joint);
+pub struct Finishing<'h>(&'h JoinState);
 
 impl sealed::Operation for Finishing<'_> {
     type Queue = WordObject<Gate>;
@@ -374,13 +393,13 @@ impl fmt::Debug for Finishing<'_> {
 pub struct Joining<H>(H);
 
 pub(super) mod by {
-    use super::{JoinError, Joint};
+    use super::{JoinError, JoinState};
 
     /// A handle, or a reference to one.
     pub trait Joins {
         type Outcome;
 
-        fn joint(&self) -> &Joint;
+        fn join_state(&self) -> &JoinState;
 
         /// Takes the outcome of a task that has finished.
         fn take(&mut self) -> Result<Self::Outcome, JoinError>;
@@ -389,8 +408,8 @@ pub(super) mod by {
     impl<H: Joins> Joins for &mut H {
         type Outcome = H::Outcome;
 
-        fn joint(&self) -> &Joint {
-            (**self).joint()
+        fn join_state(&self) -> &JoinState {
+            (**self).join_state()
         }
 
         fn take(&mut self) -> Result<H::Outcome, JoinError> {
@@ -402,8 +421,8 @@ pub(super) mod by {
 impl<T> by::Joins for Handle<T> {
     type Outcome = T;
 
-    fn joint(&self) -> &Joint {
-        self.joiner.joint()
+    fn join_state(&self) -> &JoinState {
+        self.joiner.join_state()
     }
 
     fn take(&mut self) -> Result<T, JoinError> {
@@ -422,16 +441,16 @@ impl<H: by::Joins> sealed::Operation for Joining<H> {
     type Extra = ();
 
     fn attempt(&self, (): &mut ()) -> Attempt {
-        if self.0.joint().head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
+        if self.0.join_state().head.is_finished() { Attempt::Granted } else { Attempt::Unknown }
     }
 
     fn queue(&self) -> &WordObject<Gate> {
-        self.0.joint().gate().core()
+        self.0.join_state().gate().core()
     }
 
     fn thread_waits(&self, begins: bool) {
-        let joint = self.0.joint();
-        worker::wait_for_task_of(joint.pool, &joint.head, begins);
+        let join = self.0.join_state();
+        worker::wait_for_task_of(join.pool, &join.head, begins);
     }
 }
 

@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use super::number::next_id;
+use super::pool_state::PoolId;
+use super::scope::ScopeId;
+use super::task_id::next_id;
 use super::ticks::ticks;
 use crate::primitive::{AtomicU32, Ordering};
 use crate::wait::cancel::CancelToken;
@@ -15,17 +17,17 @@ use crate::wait::wake;
 ///
 /// | bit | set by | means |
 /// |---|---|---|
-/// | `STARTED` | whoever begins a call | the work is the setter's, nobody else's; for futures: it is being polled |
-/// | `SCHEDULED` | whoever wakes a future | it is in a queue, or will be when its poll returns |
-/// | `DONE` | whoever started it | the outcome is there; nothing of the task runs any more |
-/// | `CANCELLED` | the canceller, unless `DONE` | joiners need not wait; the outcome is nobody's |
+/// | `STARTED` | the thread that begins a call | the work is its alone; a future is being polled |
+/// | `SCHEDULED` | a waker of a future | it is in a queue, or will be when its poll returns |
+/// | `DONE` | the thread that has set `STARTED` | the outcome is there, and nothing runs any more |
+/// | `CANCELLED` | the canceller, unless `DONE` | joiners need not wait; the outcome is not taken |
 /// | `SHUT_DOWN` | the canceller | why it was cancelled |
-/// | `DETACHED` | the handle, as it goes | whoever sets `DONE` drops the outcome |
+/// | `DETACHED` | the handle, as it goes | the thread that sets `DONE` drops the outcome |
 /// | `JOINER` | the handle | it has left a waker; taken away only by the handle, unless `DONE` |
-/// | `WATCHED` | the handle | somebody may wait at the gate |
-/// | `POLLED` | whoever polls a future first | it is no newcomer in the queue that it joins |
-/// | `FAIR`, `LONG_RUNNING` | whoever starts it | how it was started |
-/// | `ON_THE_SPOT` | whoever starts it | a worker that waits for it may run it before its turn |
+/// | `WATCHED` | the handle | there may be requests at the gate |
+/// | `POLLED` | the first poll of a future | it is no newcomer in the queue that it joins |
+/// | `FAIR`, `LONG_RUNNING` | the spawner | how it was started |
+/// | `ON_THE_SPOT` | the spawner | a worker that waits for it may run it before its turn |
 pub(crate) mod state {
     pub(crate) const STARTED: u32 = 1;
     pub(crate) const SCHEDULED: u32 = 1 << 1;
@@ -46,7 +48,7 @@ pub(crate) mod state {
 
     /// Whether a task in a queue has no work that could begin there: it was cancelled, or a thread
     /// that waits for it has begun it before its turn.
-    pub(crate) fn is_shell(state: u32) -> bool {
+    pub(crate) fn is_stale(state: u32) -> bool {
         state & (STARTED | DONE | CANCELLED) != 0
     }
 }
@@ -57,10 +59,10 @@ pub(crate) struct Start {
     pub(crate) level: u32,
     /// The bits of its state that say how.
     pub(crate) state: u32,
-    /// The scope that waits for it, by address; 0 if none does.
-    pub(crate) group: usize,
-    /// Which pool's threads run it, by address; 0 if that is not known.
-    pub(crate) pool: usize,
+    /// The scope that waits for it, if one does.
+    pub(crate) scope: Option<ScopeId>,
+    /// The pool whose threads run it, if that is known.
+    pub(crate) pool: Option<PoolId>,
     pub(crate) token: Option<CancelToken>,
     pub(crate) label: Option<Arc<Label>>,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Head {
     pub(crate) level: u32,
     /// When it was queued. Not modelled: there is no time in a model.
     pub(crate) queued: AtomicU64,
-    pub(crate) group: usize,
+    pub(crate) scope: Option<ScopeId>,
     pub(crate) id: u64,
 }
 
@@ -96,7 +98,7 @@ impl Head {
             state: AtomicU32::new(start.state | state),
             level: start.level,
             queued: AtomicU64::new(ticks()),
-            group: start.group,
+            scope: start.scope,
             id: next_id(),
         }
     }
@@ -111,8 +113,8 @@ impl Head {
     }
 
     #[inline]
-    pub(crate) fn is_shell(&self) -> bool {
-        state::is_shell(self.load())
+    pub(crate) fn is_stale(&self) -> bool {
+        state::is_stale(self.load())
     }
 }
 
@@ -120,7 +122,7 @@ impl Head {
 pub(crate) trait Run: Send + Sync {
     fn head(&self) -> &Head;
 
-    /// What it is called, if it was given a name.
+    /// Its label, if it was given one.
     fn label(&self) -> Option<&str> {
         None
     }
@@ -131,24 +133,24 @@ pub(crate) trait Run: Send + Sync {
         None
     }
 
-    /// Runs the task, or a part of it, if that is still to be done. Nobody else does meanwhile.
+    /// Runs the task, or a part of it, if that is still to be done. No other thread does meanwhile.
     fn run(self: Arc<Self>);
 
-    /// [`run`](Self::run), by a worker of the pool with this address. If the task is to be queued there
+    /// [`run`](Self::run), by a worker of this pool. If the task is to be queued there
     /// again, it is given back.
-    fn run_at(self: Arc<Self>, pool: usize) -> Option<Arc<dyn Run>> {
+    fn run_at(self: Arc<Self>, pool: PoolId) -> Option<Arc<dyn Run>> {
         let _ = pool;
         self.run();
         None
     }
 
-    /// Takes the work away, if it has not begun or is suspended, and says so to whoever joins.
+    /// Takes the work away, if it has not begun or is suspended, and says so to the joiners.
     /// False if the task has finished, or is a call that has begun and `how` is `SHUT_DOWN`.
     fn cancel(&self, how: u32) -> bool;
 }
 
-/// Calls something, whatever that does, and returns its panic. What is left to do afterwards is done
-/// before the panic goes on: see [`resume`].
+/// Calls something, whatever that does, and returns its panic. What is left to do afterwards is
+/// done before the panic goes on: see [`resume`].
 #[inline]
 pub(crate) fn caught(call: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(call)).err()
@@ -162,8 +164,8 @@ pub(crate) fn resume(panic: Option<Box<dyn Any + Send>>) {
     }
 }
 
-/// Runs or cancels a task for a thread that goes on afterwards. Only a destructor or a waker can panic
-/// here; the hook has said so.
+/// Runs or cancels a task for a thread that goes on afterwards. Only a destructor or a waker can
+/// panic here; the hook has said so.
 #[inline]
 pub(crate) fn survive<R>(call: impl FnOnce() -> R) {
     if let Some(panic) = caught(|| drop(call())) {

@@ -1,12 +1,14 @@
-//! The queue of all workers: one first-in, first-out queue per level, and which of them are occupied.
+//! The queue of all workers: one first-in, first-out queue per level, and which of them are
+//! occupied.
 
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
 use super::head::{Head, Run};
-use super::shells::{Shells, make_room};
-use super::spin::Spin;
+use super::scope::ScopeId;
+use super::spin::SpinLock;
+use super::stale::make_room;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
 /// Tasks of any number of levels, smaller ones first, first in, first out within a level.
@@ -14,12 +16,12 @@ pub(crate) struct Levels {
     queues: Box<[Level]>,
     /// Which may hold something.
     ///
-    /// Each word knows 32 levels, by two bits each: `occupied` (the lower half) and `clearing`. Whoever
-    /// has added to a level sets its first bit, if it is not set. Whoever finds a level empty exchanges
-    /// the first for the second in one step, looks at the level once more, sets the first again if
-    /// something has come meanwhile, and takes the second away. So as long as there is something in
-    /// a level whose submission is complete, one of its bits is set; and a level is passed over only
-    /// if neither is, or if it was itself seen to be empty.
+    /// Each word knows 32 levels, by two bits each: `occupied` (the lower half) and `clearing`. A
+    /// thread that has added to a level sets its first bit, if it is not set. One that finds a
+    /// level empty exchanges the first for the second in one step, looks at the level once more,
+    /// sets the first again if something has come meanwhile, and takes the second away. So as long
+    /// as there is something in a level whose submission is complete, one of its bits is set; and a
+    /// level is passed over only if neither is, or if it was itself seen to be empty.
     words: Box<[AtomicU64]>,
 }
 
@@ -35,8 +37,8 @@ impl Levels {
         self.queues.len() as u32
     }
 
-    /// Adds a task to the end of its level. Ends with a fence: whoever looks for sleepers afterwards
-    /// does not overlook one that overlooks the task.
+    /// Adds a task to the end of its level. Ends with a fence: a look for sleepers after it does
+    /// not overlook a worker that overlooks the task.
     #[inline]
     pub(crate) fn push(&self, level: u32, task: Arc<dyn Run>) {
         self.queues[level as usize].push(task);
@@ -81,7 +83,8 @@ impl Levels {
         self.smallest().is_none()
     }
 
-    /// When the first task of each level from `from` on was queued; the earliest of them, and its level.
+    /// When the first task of each level from `from` on was queued; the earliest of them, and its
+    /// level.
     pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
         let levels = (from..self.count()).filter(|level| {
             let (word, occupied) = self.bit(*level);
@@ -90,9 +93,9 @@ impl Levels {
         levels.filter_map(|level| Some((self.queues[level as usize].age_of_first()?, level))).min()
     }
 
-    /// Takes the first task of the smallest level, if it belongs to this group.
-    pub(crate) fn pop_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
-        self.queues[self.smallest()? as usize].pop_if(|task| task.head().group == group)
+    /// Takes the first task of the smallest level, if it belongs to this scope.
+    pub(crate) fn pop_of_scope(&self, scope: ScopeId) -> Option<Arc<dyn Run>> {
+        self.queues[self.smallest()? as usize].pop_if(|task| task.head().scope == Some(scope))
     }
 
     /// Takes some task that is wanted, wherever it is.
@@ -110,7 +113,7 @@ impl Levels {
         self.queues[level as usize].len()
     }
 
-    /// Looks at every task, level by level, in order. Nobody takes or adds any meanwhile.
+    /// Looks at every task, level by level, in order. None is taken or added meanwhile.
     pub(crate) fn visit(&self, mut visit: impl FnMut(&dyn Run)) {
         self.queues.iter().for_each(|queue| queue.visit(&mut visit));
     }
@@ -150,22 +153,22 @@ fn either(word: u64) -> u32 {
     (word | word >> LEVELS_PER_WORD) as u32
 }
 
-/// One level: first in, first out. Those who add and those who take seldom meet.
+/// One level: first in, first out. Adding and taking seldom wait for each other.
 struct Level {
-    outgoing: Spin<VecDeque<Arc<dyn Run>>>,
-    incoming: Apart<Spin<Incoming>>,
+    outgoing: SpinLock<VecDeque<Arc<dyn Run>>>,
+    incoming: OwnCacheLine<SpinLock<Incoming>>,
 }
 
 #[derive(Default)]
 struct Incoming {
     tasks: VecDeque<Arc<dyn Run>>,
-    /// When it last looked for shells: see [`make_room`].
+    /// When stale tasks were last looked for: see [`make_room`].
     looked: u64,
 }
 
 /// On a cache line of its own.
 #[repr(align(128))]
-struct Apart<T>(T);
+struct OwnCacheLine<T>(T);
 
 /// An empty buffer that could hold more than this is given back.
 const KEPT: usize = 4096;
@@ -173,19 +176,21 @@ const KEPT: usize = 4096;
 impl Level {
     fn new() -> Self {
         Self {
-            outgoing: Spin::new(VecDeque::new()),
-            incoming: Apart(Spin::new(Incoming::default())),
+            outgoing: SpinLock::new(VecDeque::new()),
+            incoming: OwnCacheLine(SpinLock::new(Incoming::default())),
         }
     }
 
     #[inline]
     fn push(&self, task: Arc<dyn Run>) {
-        let shells = self.incoming.0.with(|Incoming { tasks, looked }| {
-            let shells = make_room(tasks, looked);
+        let stale = self.incoming.0.with(|Incoming { tasks, looked }| {
+            let stale = make_room(tasks, looked);
             tasks.push_back(task);
-            shells
+            stale
         });
-        shells.into_iter().for_each(Shells::discard);
+        if let Some(stale) = stale {
+            stale.discard();
+        }
     }
 
     #[inline]

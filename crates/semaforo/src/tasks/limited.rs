@@ -1,5 +1,6 @@
 //! A scheduler that has at most so many tasks run at once, on another.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -7,14 +8,15 @@ use std::sync::{Arc, Weak};
 use super::head::{Head, Run, state, survive};
 use super::levels::Levels;
 use super::pool::Pool;
+use super::scheduler::internals::{Internals, kept_by_a_task};
 use super::scheduler::{Runnable, Scheduled, Scheduler};
 use super::spawner::Spawn;
-use super::spin::Spin;
+use super::spin::SpinLock;
 use super::ticks::CLOCK;
 use crate::primitive::constant_thread_local;
 
-/// Runs tasks by another scheduler, but at most so many at once; the others wait here, the most urgent
-/// first, first come first served within a level.
+/// Runs tasks by another scheduler, but at most so many at once; the others wait here, the most
+/// urgent first, first come first served within a level.
 ///
 /// ```
 /// use semaforo::tasks::{Limited, Pool, Scheduler, Spawn};
@@ -26,9 +28,9 @@ use crate::primitive::constant_thread_local;
 /// assert_eq!(downloads.concurrency(), 2);
 /// ```
 ///
-/// Its tasks are in nobody's way: each takes its turn in the other scheduler's queue. A future counts
-/// while it is polled, not while it is suspended. A task that waits for another one counts: if all that may
-/// run wait for tasks that are left here, they wait for ever.
+/// Its tasks are not in the way of others: each takes its turn in the other scheduler's queue. A
+/// future counts while it is polled, not while it is suspended. A task that waits for another one
+/// counts: if all that may run wait for tasks that are left here, they wait for ever.
 #[doc(alias = "LimitedConcurrencyLevelTaskScheduler")]
 #[doc(alias = "ConcurrentExclusiveSchedulerPair")]
 #[derive(Clone)]
@@ -37,12 +39,12 @@ pub struct Limited<S> {
     queue: Arc<Queue>,
 }
 
-/// Those that wait, and how many do not.
+/// The tasks that wait, and how many run.
 struct Queue {
     limit: usize,
     levels: Levels,
-    /// How many porters there are: each carries one task at a time to the other scheduler.
-    porters: Spin<usize>,
+    /// How many runners there are: tasks of the other scheduler, each of which runs one task.
+    runners: SpinLock<usize>,
 }
 
 /// How many levels wait apart. Those beyond count as the last.
@@ -56,8 +58,8 @@ impl<S: Scheduler + Clone + 'static> Limited<S> {
     #[must_use]
     pub fn new(scheduler: S, limit: usize) -> Self {
         assert!(limit > 0, "a limit of 0 would let no task run");
-        let (levels, porters) = (Levels::new(LEVELS), Spin::new(0));
-        Self { scheduler, queue: Arc::new(Queue { limit, levels, porters }) }
+        let (levels, runners) = (Levels::new(LEVELS), SpinLock::new(0));
+        Self { scheduler, queue: Arc::new(Queue { limit, levels, runners }) }
     }
 
     /// The scheduler that runs them.
@@ -65,14 +67,14 @@ impl<S: Scheduler + Clone + 'static> Limited<S> {
         &self.scheduler
     }
 
-    /// Sends a porter, if there are less than may be and something waits; and another, for as long as the
-    /// other scheduler has run the last one by the time it returns.
-    fn send_porter(&self) {
+    /// Sends a runner, if there are fewer than there may be and a task waits; and another, for as
+    /// long as the other scheduler has run the last one by the time it returns.
+    fn send_runner(&self) {
         let address = Arc::as_ptr(&self.queue).addr();
         loop {
-            let sends = self.queue.porters.with(|porters| {
-                let sends = *porters < self.queue.limit && !self.queue.levels.is_empty();
-                *porters += usize::from(sends);
+            let sends = self.queue.runners.with(|runners| {
+                let sends = *runners < self.queue.limit && !self.queue.levels.is_empty();
+                *runners += usize::from(sends);
                 sends
             });
             if !sends {
@@ -80,9 +82,9 @@ impl<S: Scheduler + Clone + 'static> Limited<S> {
             }
             let level = self.queue.levels.smallest().unwrap_or(0);
             // Not the one that was asked for: it might be in its own queue.
-            let porter = Porter { limited: self.kept_by_a_task(), task: None, works: true };
+            let runner = Runner { limited: kept_by_a_task(self), task: None, works: true };
             let _sending = Sending::begin(address);
-            self.scheduler.at(level).execute_regardless(move || porter.carry());
+            self.scheduler.at(level).execute_regardless(move || runner.begin());
             if !Sending::is_over() {
                 return;
             }
@@ -91,12 +93,13 @@ impl<S: Scheduler + Clone + 'static> Limited<S> {
 }
 
 constant_thread_local! {
-    /// Which queue this thread is sending a porter for, by address, and whether that one has come back.
+    /// Which queue this thread is sending a runner for, by address, and whether that one has
+    /// already ended.
     static SENDING: Cell<(usize, bool)> = Cell::new((0, false));
 }
 
-/// This thread hands a porter to the other scheduler, until this is dropped. One that is run inside of that
-/// does not send the next, which would grow the stack, but says that it is back.
+/// This thread hands a runner to the other scheduler, until this is dropped. One that is run inside
+/// of that does not send the next, which would grow the stack, but says that it has ended.
 struct Sending((usize, bool));
 
 impl Sending {
@@ -108,7 +111,7 @@ impl Sending {
         SENDING.with(Cell::get).1
     }
 
-    /// A porter for this queue is back. False if the one who sent it has gone on.
+    /// A runner for this queue has ended. False if this thread is not the one that sends it now.
     fn end(queue: usize) -> bool {
         SENDING.with(|sending| {
             let is_sent_here = sending.get().0 == queue;
@@ -126,8 +129,8 @@ impl Drop for Sending {
     }
 }
 
-/// Carries one task.
-struct Porter<S: Scheduler + Clone + 'static> {
+/// Runs one task, as a task of the other scheduler.
+struct Runner<S: Scheduler + Clone + 'static> {
     limited: Limited<S>,
     /// The task, once it has been taken from the queue.
     task: Option<Arc<dyn Run>>,
@@ -135,20 +138,20 @@ struct Porter<S: Scheduler + Clone + 'static> {
     works: bool,
 }
 
-impl<S: Scheduler + Clone + 'static> Porter<S> {
-    fn carry(mut self) {
+impl<S: Scheduler + Clone + 'static> Runner<S> {
+    fn begin(mut self) {
         self.task = self.limited.queue.levels.pop(u32::MAX);
         match &self.task {
             Some(task) if wants_a_thread(task.head().load()) => {
                 let (scheduler, task) = (self.limited.scheduler.clone(), Arc::clone(task));
-                scheduler.enqueue(Runnable::new(Arc::new(OnItsThread::new(&task, self))));
+                scheduler.enqueue(Runnable::new(Arc::new(OnOwnThread::new(&task, self))));
             }
             _ => self.run(),
         }
     }
 
     fn run(mut self) {
-        // What the task starts and waits for may need porters too.
+        // What the task starts and waits for may need runners too.
         let elsewhere = Sending::begin(0);
         if let Some(task) = self.task.take() {
             survive(move || task.run());
@@ -159,35 +162,35 @@ impl<S: Scheduler + Clone + 'static> Porter<S> {
 }
 
 fn wants_a_thread(state: u32) -> bool {
-    state & state::LONG_RUNNING != 0 && !state::is_shell(state)
+    state & state::LONG_RUNNING != 0 && !state::is_stale(state)
 }
 
-/// A porter on its way to the thread of a long-running task. It has the task's number, by which a
+/// A runner on its way to the thread of a long-running task. It has the task's number, by which a
 /// pool knows the thread that a future has from its first poll to its last.
-struct OnItsThread<S: Scheduler + Clone + 'static> {
+struct OnOwnThread<S: Scheduler + Clone + 'static> {
     head: Head,
     task: Weak<dyn Run>,
-    porter: Spin<Option<Porter<S>>>,
+    runner: SpinLock<Option<Runner<S>>>,
 }
 
-impl<S: Scheduler + Clone + 'static> OnItsThread<S> {
-    fn new(task: &Arc<dyn Run>, porter: Porter<S>) -> Self {
+impl<S: Scheduler + Clone + 'static> OnOwnThread<S> {
+    fn new(task: &Arc<dyn Run>, runner: Runner<S>) -> Self {
         let mut head = {
-            let scheduler = &porter.limited.scheduler;
+            let scheduler = &runner.limited.scheduler;
             let spawner = scheduler.at(task.head().level).long_running();
             Head::new(spawner.how(), state::DETACHED)
         };
         head.id = task.head().id;
         let task = task.part_of().unwrap_or_else(|| Arc::downgrade(task));
-        Self { head, task, porter: Spin::new(Some(porter)) }
+        Self { head, task, runner: SpinLock::new(Some(runner)) }
     }
 
-    fn take(&self) -> Option<Porter<S>> {
-        self.porter.with(Option::take)
+    fn take(&self) -> Option<Runner<S>> {
+        self.runner.with(Option::take)
     }
 }
 
-impl<S: Scheduler + Clone + 'static> Run for OnItsThread<S> {
+impl<S: Scheduler + Clone + 'static> Run for OnOwnThread<S> {
     fn head(&self) -> &Head {
         &self.head
     }
@@ -197,7 +200,7 @@ impl<S: Scheduler + Clone + 'static> Run for OnItsThread<S> {
     }
 
     fn run(self: Arc<Self>) {
-        self.take().into_iter().for_each(Porter::run);
+        self.take().into_iter().for_each(Runner::run);
     }
 
     fn cancel(&self, _: u32) -> bool {
@@ -205,23 +208,23 @@ impl<S: Scheduler + Clone + 'static> Run for OnItsThread<S> {
     }
 }
 
-impl<S: Scheduler + Clone + 'static> Drop for Porter<S> {
+impl<S: Scheduler + Clone + 'static> Drop for Runner<S> {
     fn drop(&mut self) {
         let queue = &self.limited.queue;
-        queue.porters.with(|porters| *porters -= 1);
+        queue.runners.with(|runners| *runners -= 1);
         if std::thread::panicking() {
             // The other scheduler has panicked: it would do so again.
             return;
         }
         if self.works {
-            // The other scheduler does not want it, so nobody will come for the tasks either.
-            let how = self.limited.scheduler.refusal().unwrap_or(0);
+            // The other scheduler does not want it, so no runner will come for the tasks either.
+            let how = self.limited.scheduler.internals().refusal().unwrap_or(0);
             while let Some(task) = self.task.take().or_else(|| queue.levels.pop(u32::MAX)) {
                 survive(move || task.cancel(how));
             }
         }
         if !Sending::end(Arc::as_ptr(queue).addr()) {
-            self.limited.send_porter();
+            self.limited.send_runner();
         }
     }
 }
@@ -230,10 +233,10 @@ impl<S: Scheduler + Clone + 'static> Scheduler for Limited<S> {
     /// # Panics
     /// If the other scheduler does not have the task's level.
     fn enqueue(&self, runnable: Runnable) {
-        let (level, levels) = (runnable.level(), self.level_count());
+        let (level, levels) = (runnable.level(), self.internals().level_count());
         assert!(level < levels, "there is no level {level}: there are {levels}, counted from 0");
         self.queue.levels.push(level.min(LEVELS - 1), runnable.into_task());
-        self.send_porter();
+        self.send_runner();
     }
 
     fn concurrency(&self) -> usize {
@@ -250,28 +253,37 @@ impl<S: Scheduler + Clone + 'static> Scheduler for Limited<S> {
         self.scheduler.normal_level()
     }
 
-    fn level_count(&self) -> u32 {
-        self.scheduler.level_count()
-    }
-
-    fn kept_by_a_task(&self) -> Self {
-        Self { scheduler: self.scheduler.kept_by_a_task(), queue: Arc::clone(&self.queue) }
-    }
-
-    fn refusal(&self) -> Option<u32> {
-        self.scheduler.refusal()
-    }
-
     fn on_pool(&self) -> Option<&Pool> {
         self.scheduler.on_pool()
     }
 
-    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
-        self.scheduler.adopt(task)
+    #[inline]
+    fn internals(&self) -> &dyn Internals {
+        self
+    }
+}
+
+impl<S: Scheduler + Clone + 'static> Internals for Limited<S> {
+    fn level_count(&self) -> u32 {
+        self.scheduler.internals().level_count()
     }
 
-    fn dismiss(&self, number: u64) {
-        self.scheduler.dismiss(number);
+    fn make_kept_by_a_task(&self, clone: &mut dyn Any) {
+        if let Some(clone) = clone.downcast_mut::<Self>() {
+            self.scheduler.internals().make_kept_by_a_task(&mut clone.scheduler);
+        }
+    }
+
+    fn refusal(&self) -> Option<u32> {
+        self.scheduler.internals().refusal()
+    }
+
+    fn register(&self, task: Weak<dyn Run>) -> Option<u64> {
+        self.scheduler.internals().register(task)
+    }
+
+    fn unregister(&self, number: u64) {
+        self.scheduler.internals().unregister(number);
     }
 }
 
@@ -279,7 +291,7 @@ impl<S: fmt::Debug> fmt::Debug for Limited<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limited")
             .field("limit", &self.queue.limit)
-            .field("running", &self.queue.porters.with(|porters| *porters))
+            .field("running", &self.queue.runners.with(|runners| *runners))
             .field("scheduler", &self.scheduler)
             .finish_non_exhaustive()
     }

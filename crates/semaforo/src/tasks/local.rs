@@ -5,18 +5,19 @@ use std::sync::Arc;
 
 use super::head::{Head, Run, state};
 use super::metrics::Counters;
-use super::shells::{Shells, make_room};
-use super::spin::Spin;
+use super::scope::ScopeId;
+use super::spin::SpinLock;
+use super::stale::make_room;
 use crate::primitive::{AtomicU32, Ordering};
 
 /// One worker's own queues, and what it counts.
 ///
-/// Its children it takes first, the youngest before the others: they are likely to be in its cache, and
-/// to finish what it has just begun. Then come the futures that it has woken, and what it has stolen,
-/// in turn. Others steal the oldest of all.
+/// Its children it takes first, the youngest before the others: they are likely to be in its cache,
+/// and to finish what it has just begun. Then come the futures that it has woken, and what it has
+/// stolen, in turn. Others steal the oldest of all.
 #[repr(align(128))]
 pub(crate) struct Local {
-    queues: Spin<Queues>,
+    queues: SpinLock<Queues>,
     /// The smallest level that holds something, for others to see.
     smallest: AtomicU32,
     pub(crate) counters: Counters,
@@ -36,12 +37,12 @@ struct Queues {
 struct Level {
     children: VecDeque<Arc<dyn Run>>,
     in_turn: VecDeque<Arc<dyn Run>>,
-    /// When the children were last looked through for shells: see [`make_room`].
+    /// When stale tasks were last looked for among the children: see [`make_room`].
     looked: u64,
 }
 
 /// How many tasks a thief takes at most.
-const LOOT: usize = 16;
+const MOST_STOLEN: usize = 16;
 /// An empty buffer that could hold more than this is given back.
 const KEPT: usize = 4096;
 
@@ -52,7 +53,7 @@ impl Local {
             occupied: vec![0; levels.div_ceil(64) as usize],
         };
         Self {
-            queues: Spin::new(queues),
+            queues: SpinLock::new(queues),
             smallest: AtomicU32::new(NONE),
             counters: Counters::new(levels),
         }
@@ -64,20 +65,30 @@ impl Local {
         self.smallest.load(Ordering::Relaxed)
     }
 
-    /// Adds a task. For the owner.
+    /// Whether there is something in it: looked at under the lock, as sleeping requires.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.smallest() != NONE || self.queues.with(|queues| queues.smallest().is_some())
+    }
+
+    /// Adds a task. For the owner, who may look for sleepers afterwards without a fence: a worker that is
+    /// going to sleep says so and then looks under this lock. It finds the task, or has left the lock
+    /// before the task came, and is seen.
     #[inline]
     pub(crate) fn push(&self, task: Arc<dyn Run>) {
-        let level = task.head().level;
-        let woken = task.head().load() & state::POLLED != 0;
-        let shells = self.change(|queues| {
+        // One call through the table of the task's type.
+        let head = task.head();
+        let (level, woken) = (head.level, head.load() & state::POLLED != 0);
+        let stale = self.change(|queues| {
             let Level { children, in_turn, looked } = &mut queues.levels[level as usize];
-            let shells = if woken { None } else { make_room(children, looked) };
+            let stale = if woken { None } else { make_room(children, looked) };
             let queue = if woken { in_turn } else { children };
             queue.push_back(task);
             queues.occupied[level as usize / 64] |= 1 << (level % 64);
-            shells
+            stale
         });
-        shells.into_iter().for_each(Shells::discard);
+        if let Some(stale) = stale {
+            stale.discard();
+        }
     }
 
     /// Takes the task that is the owner's next.
@@ -96,13 +107,13 @@ impl Local {
         self.change(|queues| queues.take_from(level, Level::pop_oldest))
     }
 
-    /// Takes the youngest child of some level, if it belongs to this group.
+    /// Takes the youngest child of some level, if it belongs to this scope.
     #[inline]
-    pub(crate) fn pop_of_group(&self, group: usize) -> Option<Arc<dyn Run>> {
+    pub(crate) fn pop_of_scope(&self, scope: ScopeId) -> Option<Arc<dyn Run>> {
         self.change(|queues| {
             let level = queues.occupied_levels().find(|level| {
                 let youngest = queues.levels[*level as usize].children.back();
-                youngest.is_some_and(|task| task.head().group == group)
+                youngest.is_some_and(|task| task.head().scope == Some(scope))
             })?;
             queues.take_from(level, Level::pop)
         })
@@ -134,7 +145,8 @@ impl Local {
         })
     }
 
-    /// When the oldest task of each level from `from` on was queued; the earliest of them, and its level.
+    /// When the oldest task of each level from `from` on was queued; the earliest of them, and its
+    /// level.
     pub(crate) fn oldest(&self, from: u32) -> Option<(u64, u32)> {
         self.queues.with(|queues| {
             let ages = (from as usize..queues.levels.len()).filter_map(|level| {
@@ -146,25 +158,25 @@ impl Local {
         })
     }
 
-    /// Takes about half of this worker's tasks at its smallest level: one to run now, the others for
-    /// the thief's own queue.
+    /// Takes about half of this worker's tasks at its smallest level: one to run now, the others
+    /// for the thief's own queue.
     pub(crate) fn steal(&self, thief: &Self) -> Option<Arc<dyn Run>> {
-        let mut loot: [Option<Arc<dyn Run>>; LOOT] = [const { None }; LOOT];
+        let mut stolen: [Option<Arc<dyn Run>>; MOST_STOLEN] = [const { None }; MOST_STOLEN];
         let taken = self.queues.try_with(|queues| {
             let level = queues.smallest()?;
             let len = queues.levels[level as usize].len();
-            let taken = len.div_ceil(2).min(LOOT);
-            for place in &mut loot[..taken] {
-                *place = queues.take_from(level, Level::pop_oldest);
+            let taken = len.div_ceil(2).min(MOST_STOLEN);
+            for slot in &mut stolen[..taken] {
+                *slot = queues.take_from(level, Level::pop_oldest);
             }
             self.publish(queues);
             Some(taken)
         });
         let taken = taken.flatten()?;
-        let first = loot[0].take();
+        let first = stolen[0].take();
         if taken > 1 {
             thief.change(|queues| {
-                for task in loot[1..taken].iter_mut().filter_map(Option::take) {
+                for task in stolen[1..taken].iter_mut().filter_map(Option::take) {
                     let level = task.head().level;
                     queues.levels[level as usize].in_turn.push_back(task);
                     queues.occupied[level as usize / 64] |= 1 << (level % 64);

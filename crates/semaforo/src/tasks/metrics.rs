@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::rest::Wait;
+use super::sleepers::Wait;
 
 /// What a pool has done and has yet to do: see [`Pool::metrics`](super::Pool::metrics).
 #[derive(Clone, Debug)]
@@ -20,14 +20,14 @@ pub struct Metrics {
     pub threads: usize,
     /// How many workers sleep, because there is nothing to do.
     pub sleeping: usize,
-    /// How many spare threads stand in for workers that wait.
+    /// How many spare threads replace workers that wait.
     pub spares: usize,
-    /// How many workers wait in the middle of a task for something that is no task of this pool: for
-    /// a lock, a queue, or inside [`blocking`](super::blocking).
+    /// How many workers wait in the middle of a task for something that is no task of this pool:
+    /// for a lock, a queue, or inside [`blocking`](super::blocking).
     ///
     /// If all [threads](super::Pool::threads) do, tasks are queued, and there are no
-    /// [spares](super::Builder::spares), then nothing is begun until one of the waits ends: for ever, if
-    /// only a queued task would end it.
+    /// [spares](super::Builder::spares), then nothing is begun until one of the waits ends: for
+    /// ever, if only a queued task would end it.
     pub waiting: usize,
     /// How many workers wait in the middle of a task for other tasks of this pool.
     pub joining: usize,
@@ -78,8 +78,8 @@ impl Histogram {
         })
     }
 
-    /// What this part of them (0.5 for the median, 0.99, ...) did not exceed, up to a factor of two;
-    /// zero if nothing was counted.
+    /// What this part of them (0.5 for the median, 0.99, ...) did not exceed, up to a factor of
+    /// two; zero if nothing was counted.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Length {
         let rank = (part.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;

@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::builder::Builder;
 use super::handle::Handle;
-use super::head::Run;
+use super::head::{Run, state};
 use super::metrics::Metrics;
+use super::pool_state::{Mode, PoolId, PoolState};
+use super::scheduler::internals::Internals;
 use super::scheduler::{Runnable, Scheduled, Scheduler};
-use super::shared::{Mode, Shared};
 use super::spawner::{Spawn, Spawner};
 use crate::policy::Gate;
 use crate::synchronizer::{Asking, Synchronizer};
@@ -17,8 +18,8 @@ use crate::wait::request::Request;
 
 /// Threads that run tasks, the most urgent first.
 ///
-/// Tasks are closures or futures. Each has a level; smaller ones come first. A task that runs is never
-/// interrupted. In which order those that wait are picked is the pool's [`Mode`].
+/// Tasks are closures or futures. Each has a level; smaller ones come first. A task that runs is
+/// never interrupted. In which order those that wait are picked is the pool's [`Mode`].
 ///
 /// ```
 /// use semaforo::tasks::Pool;
@@ -44,20 +45,20 @@ pub struct Pool {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    state: Arc<PoolState>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.close(false);
+        self.state.close(false);
     }
 }
 
 /// How a pool ends: see [`Pool::shutdown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// What is queued still runs, and whatever that starts in turn. Futures run to their end, however
-    /// long that takes.
+    /// What is queued still runs, and whatever that starts in turn. Futures run to their end,
+    /// however long that takes.
     Drain,
     /// What has not begun is cancelled, and futures that are suspended are dropped.
     Cancel,
@@ -73,7 +74,7 @@ impl Pool {
         Self::builder().build().expect("the system starts the threads of a pool")
     }
 
-    /// How else a pool can be: see [`Builder`].
+    /// A pool with other settings: see [`Builder`].
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -86,13 +87,13 @@ impl Pool {
         GLOBAL.get_or_init(Self::new)
     }
 
-    pub(crate) fn with(shared: Arc<Shared>) -> Self {
-        Self { inner: Arc::new(Inner { shared }) }
+    pub(crate) fn with(state: Arc<PoolState>) -> Self {
+        Self { inner: Arc::new(Inner { state }) }
     }
 
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
+    pub(crate) fn state(&self) -> &Arc<PoolState> {
+        &self.inner.state
     }
 
     /// Starts a task that calls `work`, at the normal level.
@@ -111,7 +112,7 @@ impl Pool {
     }
 
     /// Starts a task that calls `work`, without a handle. If it panics, the panic hook says so, and
-    /// nobody else.
+    /// nothing else does.
     #[doc(alias = "QueueUserWorkItem")]
     #[doc(alias = "runAsync")]
     #[inline]
@@ -143,15 +144,16 @@ impl Pool {
         self.start().at(level)
     }
 
-    /// Starts tasks in the queue of all workers, behind those who came before, even from a worker.
+    /// Starts tasks in the queue of all workers, behind the tasks that came before, even from a
+    /// worker.
     #[doc(alias = "PreferFairness")]
     #[inline]
     pub fn fair(&self) -> Spawner<'_, Self> {
         self.start().fair()
     }
 
-    /// Starts tasks on threads of their own: for what takes so long, or waits so much, that it would
-    /// be in the way of others.
+    /// Starts tasks on threads of their own: for what takes so long, or waits so much, that it
+    /// would be in the way of others.
     #[doc(alias = "TaskCreationOptions.LongRunning")]
     #[inline]
     pub fn long_running(&self) -> Spawner<'_, Self> {
@@ -162,8 +164,8 @@ impl Pool {
     ///
     /// From now on nothing can be started from outside: joining such a task yields
     /// [`ShutDown`](super::JoinError::ShutDown). With [`Shutdown::Drain`] tasks that run may go on
-    /// to start others. [`Shutdown::Cancel`] can follow on [`Shutdown::Drain`], if that takes too long.
-    /// Do not wait for it inside one of the pool's own tasks: they have to end first.
+    /// to start others. [`Shutdown::Cancel`] can follow on [`Shutdown::Drain`], if that takes too
+    /// long. Do not wait for it inside one of the pool's own tasks: they have to end first.
     ///
     /// ```
     /// use semaforo::tasks::{Pool, Shutdown};
@@ -179,26 +181,26 @@ impl Pool {
     #[doc(alias = "shutdownNow")]
     #[doc(alias = "awaitTermination")]
     pub fn shutdown(&self, how: Shutdown) -> Request<Leaving> {
-        self.shared().close(how == Shutdown::Cancel);
-        Request::new(Leaving(Arc::clone(self.shared())), ())
+        self.state().close(how == Shutdown::Cancel);
+        Request::new(Leaving(Arc::clone(self.state())), ())
     }
 
-    /// How many tasks may be begun and not finished at once. Not counted are those on threads of their own,
-    /// those that wait, or have waited, for other tasks of this pool, and those of
+    /// How many tasks may be begun and not finished at once. Not counted are those on threads of
+    /// their own, those that wait, or have waited, for other tasks of this pool, and those of
     /// [spare threads](Builder::spares), if there are any.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.shared().threads
+        self.state().threads
     }
 
     /// How many levels there are.
     #[must_use]
     pub fn levels(&self) -> u32 {
-        self.shared().levels.count()
+        self.state().levels.count()
     }
 
-    /// What is queued, the most urgent and then the oldest first; for people who debug. Workers have
-    /// to wait while their queues are looked at.
+    /// What is queued, the most urgent and then the oldest first; for people who debug. Workers
+    /// have to wait while their queues are looked at.
     ///
     /// ```
     /// use semaforo::tasks::Pool;
@@ -227,7 +229,7 @@ impl Pool {
     #[doc(alias = "GetScheduledTasks")]
     #[must_use]
     pub fn scheduled(&self) -> Vec<Scheduled> {
-        self.shared().scheduled()
+        self.state().scheduled()
     }
 
     /// What the pool counts.
@@ -243,23 +245,23 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared().metrics()
+        self.state().metrics()
     }
 
     /// The level of tasks that are started without saying one.
     #[must_use]
     pub fn normal(&self) -> u32 {
-        self.shared().normal
+        self.state().normal
     }
 
     /// Whether tasks can be started, by this thread.
     pub(crate) fn is_open(&self) -> bool {
-        self.shared().refusal().is_none()
+        self.state().refusal().is_none()
     }
 
     /// Whether something more urgent than this level waits in the queue of all.
     pub(crate) fn has_more_urgent_than(&self, level: u32) -> bool {
-        self.shared().levels.smallest().is_some_and(|smallest| smallest < level)
+        self.state().levels.smallest().is_some_and(|smallest| smallest < level)
     }
 }
 
@@ -274,9 +276,10 @@ impl Scheduler for Pool {
     /// If the pool does not have the task's level.
     #[inline]
     fn enqueue(&self, runnable: Runnable) {
-        let (level, levels) = (runnable.level(), self.levels());
+        let (head, levels) = (runnable.head(), self.levels());
+        let (level, state) = (head.level, head.load());
         assert!(level < levels, "there is no level {level}: the pool has {levels}, counted from 0");
-        self.shared().enqueue(runnable.into_task());
+        self.state().enqueue_as(runnable.into_task(), state);
     }
 
     fn concurrency(&self) -> usize {
@@ -284,34 +287,12 @@ impl Scheduler for Pool {
     }
 
     fn scheduled(&self) -> Vec<Scheduled> {
-        self.shared().scheduled()
+        self.state().scheduled()
     }
 
     #[inline]
     fn normal_level(&self) -> u32 {
-        self.shared().normal
-    }
-
-    fn level_count(&self) -> u32 {
-        self.levels()
-    }
-
-    #[inline]
-    fn refusal(&self) -> Option<u32> {
-        self.shared().refusal()
-    }
-
-    /// In strict mode nothing runs before its turn, not even what is waited for.
-    #[inline]
-    fn pool(&self) -> usize {
-        match self.shared().mode {
-            Mode::Stealing => self.shared().address(),
-            Mode::Strict => 0,
-        }
-    }
-
-    fn home(&self) -> usize {
-        self.shared().address()
+        self.state().normal
     }
 
     #[inline]
@@ -319,12 +300,41 @@ impl Scheduler for Pool {
         Some(self)
     }
 
-    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
-        Some(self.shared().futures.add(task))
+    #[inline]
+    fn internals(&self) -> &dyn Internals {
+        self
+    }
+}
+
+impl Internals for Pool {
+    fn level_count(&self) -> u32 {
+        self.levels()
     }
 
-    fn dismiss(&self, number: u64) {
-        self.shared().dismiss(number);
+    #[inline]
+    fn refusal(&self) -> Option<u32> {
+        self.state().refusal()
+    }
+
+    /// In strict mode nothing runs before its turn, not even what is waited for.
+    #[inline]
+    fn start_state(&self) -> u32 {
+        match self.state().mode {
+            Mode::Stealing => state::ON_THE_SPOT,
+            Mode::Strict => 0,
+        }
+    }
+
+    fn requeues_on(&self) -> Option<PoolId> {
+        Some(self.state().id())
+    }
+
+    fn register(&self, task: Weak<dyn Run>) -> Option<u64> {
+        Some(self.state().futures.add(task))
+    }
+
+    fn unregister(&self, number: u64) {
+        self.state().unregister(number);
     }
 }
 
@@ -333,8 +343,8 @@ impl fmt::Debug for Pool {
         let metrics = self.metrics();
         let queued: usize = metrics.levels.iter().map(|level| level.queued).sum();
         f.debug_struct("Pool")
-            .field("name", &self.shared().name)
-            .field("mode", &self.shared().mode)
+            .field("name", &self.state().name)
+            .field("mode", &self.state().mode)
             .field("threads", &self.threads())
             .field("running", &metrics.running)
             .field("waiting", &metrics.waiting)
@@ -345,14 +355,14 @@ impl fmt::Debug for Pool {
 }
 
 /// The operation of waiting until a pool has ended.
-pub struct Leaving(Arc<Shared>);
+pub struct Leaving(Arc<PoolState>);
 
 impl Asking for Leaving {
     type Policy = Gate;
     type Granted = ();
 
     fn synchronizer(&self) -> &Synchronizer<Gate> {
-        &self.0.gone
+        &self.0.ended
     }
 
     fn granted(self, (): ()) {}

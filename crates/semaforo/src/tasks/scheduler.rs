@@ -1,10 +1,11 @@
-//! Who decides when and where tasks run.
+//! The scheduler, which decides when and where tasks run, and what it gets to run.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::head::{Run, state};
+use self::internals::{Internals, NoInternals};
+use super::head::{Head, Run, state};
 use super::pool::Pool;
 use super::ticks::{CLOCK, Now};
 use crate::primitive::Ordering;
@@ -38,7 +39,7 @@ pub trait Scheduler: Send + Sync {
     #[doc(alias = "QueueTask")]
     fn enqueue(&self, runnable: Runnable);
 
-    /// How many tasks run at once, at most; `usize::MAX` if there is no limit or nobody knows.
+    /// How many tasks run at once, at most; `usize::MAX` if there is no limit or it is not known.
     #[doc(alias = "MaximumConcurrencyLevel")]
     fn concurrency(&self) -> usize {
         usize::MAX
@@ -55,63 +56,17 @@ pub trait Scheduler: Send + Sync {
         0
     }
 
-    /// The pool whose threads run its tasks, if it passes them on to one. A worker of that pool that waits
-    /// for one of these tasks is replaced meanwhile, as if it were the pool's own; otherwise it is not,
-    /// and the task may have to wait for it.
+    /// The pool whose threads run its tasks, if it passes them on to one. A worker of that pool
+    /// that waits for one of these tasks is replaced meanwhile, as if it were the pool's own;
+    /// otherwise it is not, and the task may have to wait for it.
     fn on_pool(&self) -> Option<&Pool> {
         None
     }
 
-    /// How many levels there are, if it cares.
+    /// What only the schedulers of this crate have besides.
     #[doc(hidden)]
-    fn level_count(&self) -> u32 {
-        u32::MAX
-    }
-
-    /// A clone for a task to keep, which may be in this scheduler's own queue.
-    #[doc(hidden)]
-    fn kept_by_a_task(&self) -> Self
-    where
-        Self: Sized + Clone,
-    {
-        self.clone()
-    }
-
-    /// Why a new task cannot be started: the bits of its state.
-    #[doc(hidden)]
-    fn refusal(&self) -> Option<u32> {
-        None
-    }
-
-    /// The pool that may run what it waits for on the spot, by address.
-    #[doc(hidden)]
-    fn pool(&self) -> usize {
-        0
-    }
-
-    /// The pool whose workers can queue its tasks again by themselves, by address.
-    #[doc(hidden)]
-    fn home(&self) -> usize {
-        0
-    }
-
-    /// The pool whose threads run its tasks, by address; 0 if that is not known.
-    #[doc(hidden)]
-    fn runs_on(&self) -> usize {
-        self.on_pool().map_or(0, |pool| pool.shared().address())
-    }
-
-    /// Remembers a future that may be suspended.
-    #[doc(hidden)]
-    fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
-        let _ = task;
-        None
-    }
-
-    /// Forgets it.
-    #[doc(hidden)]
-    fn dismiss(&self, number: u64) {
-        let _ = number;
+    fn internals(&self) -> &dyn Internals {
+        &NoInternals
     }
 }
 
@@ -137,32 +92,9 @@ macro_rules! forwarded {
             (**self).on_pool()
         }
 
-        fn level_count(&self) -> u32 {
-            (**self).level_count()
-        }
-
-        fn refusal(&self) -> Option<u32> {
-            (**self).refusal()
-        }
-
-        fn pool(&self) -> usize {
-            (**self).pool()
-        }
-
-        fn home(&self) -> usize {
-            (**self).home()
-        }
-
-        fn runs_on(&self) -> usize {
-            (**self).runs_on()
-        }
-
-        fn adopt(&self, task: Weak<dyn Run>) -> Option<u64> {
-            (**self).adopt(task)
-        }
-
-        fn dismiss(&self, number: u64) {
-            (**self).dismiss(number);
+        #[inline]
+        fn internals(&self) -> &dyn Internals {
+            (**self).internals()
         }
     };
 }
@@ -173,6 +105,73 @@ impl<S: Scheduler + ?Sized> Scheduler for Arc<S> {
 
 impl<S: Scheduler + ?Sized> Scheduler for &S {
     forwarded!();
+}
+
+/// What the schedulers of this crate have besides [`Scheduler`]'s methods. Public, because that
+/// trait names it; nothing outside of this crate can.
+pub(crate) mod internals {
+    use std::any::Any;
+    use std::sync::Weak;
+
+    use super::super::head::Run;
+    use super::super::pool_state::PoolId;
+    use super::Scheduler;
+
+    pub trait Internals {
+        /// How many levels there are, if it cares.
+        fn level_count(&self) -> u32 {
+            u32::MAX
+        }
+
+        /// Why a new task cannot be started: the bits of its state.
+        fn refusal(&self) -> Option<u32> {
+            None
+        }
+
+        /// The bits of a new task's state.
+        fn start_state(&self) -> u32 {
+            0
+        }
+
+        /// The pool whose workers can queue its tasks again by themselves.
+        fn requeues_on(&self) -> Option<PoolId> {
+            None
+        }
+
+        /// The pool whose threads run its tasks, if [`Scheduler::on_pool`] does not say it.
+        fn runs_on(&self) -> Option<PoolId> {
+            None
+        }
+
+        /// Remembers a future that may be suspended.
+        fn register(&self, task: Weak<dyn Run>) -> Option<u64> {
+            let _ = task;
+            None
+        }
+
+        /// Forgets it.
+        fn unregister(&self, number: u64) {
+            let _ = number;
+        }
+
+        /// Makes a clone of this scheduler one that a task may keep, which may be in this
+        /// scheduler's own queue.
+        fn make_kept_by_a_task(&self, clone: &mut dyn Any) {
+            let _ = clone;
+        }
+    }
+
+    /// Of a scheduler that is not this crate's.
+    pub(crate) struct NoInternals;
+
+    impl Internals for NoInternals {}
+
+    /// A clone for a task to keep, which may be in this scheduler's own queue.
+    pub(crate) fn kept_by_a_task<S: Scheduler + Clone + 'static>(scheduler: &S) -> S {
+        let mut clone = scheduler.clone();
+        scheduler.internals().make_kept_by_a_task(&mut clone);
+        clone
+    }
 }
 
 /// A task that is ready to run, in the hands of a [`Scheduler`].
@@ -194,6 +193,10 @@ impl Runnable {
 
     fn task(&self) -> &dyn Run {
         self.task.as_deref().expect("a runnable has its task until it is consumed")
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        self.task().head()
     }
 
     /// Runs the task on this thread: a closure to its end, a future until it has to wait.
@@ -220,7 +223,7 @@ impl Runnable {
         self.task().label()
     }
 
-    /// Whether the task asked for a place in the common queue, wherever it was started.
+    /// Whether the task asked for the common queue, wherever it was started.
     #[must_use]
     pub fn is_fair(&self) -> bool {
         self.task().head().load() & state::FAIR != 0
@@ -278,7 +281,7 @@ impl Scheduled {
 
     pub(crate) fn of_task(task: &dyn Run, worker: Option<usize>, now: &Now) -> Option<Self> {
         let head = task.head();
-        if head.is_shell() {
+        if head.is_stale() {
             return None;
         }
         let age = now.age(head.queued.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Tasks that borrow from whoever waits for them.
+//! Scopes: tasks that borrow from the caller, who waits for them.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,14 +10,14 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
-use super::call::{Call, Last};
+use super::call::{Call, OnEnd};
 use super::detached::Detached;
 use super::error::Panic;
 use super::head::{Head, Run, state};
 use super::pool::Pool;
-use super::rest::Wait;
+use super::pool_state::Mode;
 use super::scoped::{ScopedHandle, ScopedSpawner};
-use super::shared::Mode;
+use super::sleepers::Wait;
 use super::spawner::{Spawn, Spawner};
 use super::worker::{self, run_here, with_worker_of};
 use crate::primitive::{
@@ -26,18 +26,18 @@ use crate::primitive::{
 use crate::wait::parker::{Backoff, Parker, Sleeping};
 use crate::wait::wake::settle_debts_caught;
 
-/// Tasks that may borrow what is there when [`Pool::scope`] is called: that returns only when all of
-/// them have finished.
+/// Tasks that may borrow what is there when [`Pool::scope`] is called: that returns only when all
+/// of them have finished.
 #[doc(alias = "StructuredTaskScope")]
 #[doc(alias = "Parallel.Invoke")]
 pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env Pool,
     level: AtomicU32,
-    pub(super) crowd: Crowd,
+    pub(super) pending: PendingTasks,
     /// The thread that called, by its mark.
     owner: usize,
-    /// How many tasks that thread may still start for which it has counted in advance. Only that thread
-    /// reaches it.
+    /// How many tasks that thread may still start for which it has counted in advance. Only that
+    /// thread reaches it.
     credit: TrackedCell<u64>,
     /// As in [`std::thread::scope`]: neither may shrink or grow.
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -61,13 +61,13 @@ fn thread_mark() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-/// Those who are waited for.
+/// The tasks that a scope waits for.
 ///
-/// The owner counts as one until it sleeps. As long as it does, those who leave touch nothing after they
-/// have counted themselves out, so the owner may go when it alone is left. Once it sleeps, the last
-/// one who leaves takes the owner's parker, says so by `released`, and wakes it.
-pub(super) struct Crowd {
-    present: AtomicU64,
+/// The owner counts as one until it sleeps. As long as it does, a task touches nothing after it was
+/// counted out, so the owner may go when it alone is left. Once it sleeps, the thread that counts
+/// the last task out takes the owner's parker, says so by `released`, and wakes it.
+pub(super) struct PendingTasks {
+    count: AtomicU64,
     released: AtomicBool,
     /// Written by the owner before it counts itself out; read by the last.
     sleeper: TrackedCell<Option<Arc<Parker>>>,
@@ -75,37 +75,37 @@ pub(super) struct Crowd {
     optional: Mutex<Option<Vec<Arc<dyn Run>>>>,
     /// The first panic of a task without a handle.
     panic: Mutex<Option<Panic>>,
-    /// How many tasks with handles have panicked, of which nobody was told.
-    pub(super) untold: AtomicU64,
+    /// How many tasks with handles have panicked, which no joiner has seen.
+    pub(super) unreported: AtomicU64,
     /// How many tasks without handles a pool that was shut down has not run.
     refused: AtomicU64,
 }
 
 // SAFETY: the sleeper is reached by one at a time, as it says.
-unsafe impl Sync for Crowd {}
+unsafe impl Sync for PendingTasks {}
 
-impl Crowd {
+impl PendingTasks {
     fn new() -> Self {
         Self {
-            present: AtomicU64::new(1),
+            count: AtomicU64::new(1),
             released: AtomicBool::new(false),
             sleeper: TrackedCell::new(None),
             optional: Mutex::new(Some(Vec::new())),
             panic: Mutex::new(None),
-            untold: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }
     }
 
     #[inline]
     fn is_alone(&self) -> bool {
-        self.present.load(Ordering::Acquire) == 1
+        self.count.load(Ordering::Acquire) == 1
     }
 
-    /// Counts some out. For the last of all the owner sleeps already.
+    /// Counts some tasks out. When the last of all is counted out, the owner sleeps already.
     #[inline]
     fn leave(&self, count: u64) {
-        if self.present.fetch_sub(count, Ordering::AcqRel) == count {
+        if self.count.fetch_sub(count, Ordering::AcqRel) == count {
             // SAFETY: the owner has written it, and sleeps until it is released.
             let sleeper = self.sleeper.look_mut(|sleeper| unsafe { (*sleeper).take() });
             // The owner may be gone from here on.
@@ -116,13 +116,13 @@ impl Crowd {
         }
     }
 
-    /// Sleeps until everyone has left.
+    /// Sleeps until all tasks are counted out.
     #[cold]
     fn sleep(&self) {
         let parker = Parker::new();
-        // SAFETY: nobody reads it while the owner counts.
+        // SAFETY: no other thread reads it while the owner is counted.
         self.sleeper.look_mut(|sleeper| unsafe { *sleeper = Some(Arc::clone(&parker)) });
-        if self.present.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             return;
         }
         if let Some(panic) = settle_debts_caught() {
@@ -146,60 +146,83 @@ impl Crowd {
     }
 }
 
-/// Tasks of a scope may borrow while this is there. Whatever unwound past it would end what they borrow,
-/// so the process ends instead, as with [`std::thread::scope`].
-struct Lends;
+/// Tasks of a scope may borrow while this is there. Whatever unwound past it would end what they
+/// borrow, so the process ends instead, as with [`std::thread::scope`].
+struct AbortOnUnwind;
 
-impl Drop for Lends {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         eprintln!("a panic would have ended a scope before its tasks: aborting");
         std::process::abort();
     }
 }
 
-/// Counts a task out of its crowd when dropped, which is the last that is done for it.
-pub(super) struct Ticket(NonNull<Crowd>);
+/// What tasks and workers know a scope by. It is compared, and followed only for a task that is
+/// still counted there: so long the owner waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScopeId(NonNull<PendingTasks>);
 
-// SAFETY: it leads to a crowd, which may be shared, and is alive until this is dropped.
-unsafe impl Send for Ticket {}
+// SAFETY: pending tasks may be shared; whether they are still there is for the one who follows it.
+unsafe impl Send for ScopeId {}
+// SAFETY: as above.
+unsafe impl Sync for ScopeId {}
 
-impl Drop for Ticket {
+impl ScopeId {
+    /// # Safety
+    /// A task is counted there for as long as this is used.
+    unsafe fn pending<'t>(self) -> &'t PendingTasks {
+        // SAFETY: passed on from the caller: so the owner waits.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Counts so many tasks out.
+    ///
+    /// # Safety
+    /// They are counted there until now.
+    #[inline]
+    pub(super) unsafe fn count_out(self, count: u64) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.pending() }.leave(count);
+    }
+}
+
+impl fmt::Debug for ScopeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Counts a task out of its scope when dropped, which is the last that is done for it.
+pub(super) struct PendingGuard(ScopeId);
+
+impl Drop for PendingGuard {
     #[inline]
     fn drop(&mut self) {
-        if !worker::leave_later(self.0.as_ptr().expose_provenance()) {
+        if !worker::count_out_later(self.0) {
             // SAFETY: the owner waits for this.
-            unsafe { self.0.as_ref() }.leave(1);
+            unsafe { self.0.count_out(1) };
         }
     }
 }
 
-/// Counts so many out of the crowd with this address.
-///
-/// # Safety
-/// They count there until now.
-pub(super) unsafe fn leave(crowd: usize, count: u64) {
-    // SAFETY: passed on from the caller: so the owner waits.
-    unsafe { &*std::ptr::with_exposed_provenance::<Crowd>(crowd) }.leave(count);
-}
-
-impl Last for Ticket {
+impl OnEnd for PendingGuard {
     fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         // SAFETY: the owner waits for this.
-        unsafe { self.0.as_ref() }.keep_panic(Panic::new(panic));
+        unsafe { self.0.pending() }.keep_panic(Panic::new(panic));
     }
 
     fn keep_cancelled(&self, how: u32) {
         if how & state::SHUT_DOWN != 0 {
             // SAFETY: the owner waits for this.
-            unsafe { self.0.as_ref() }.refused.fetch_add(1, Ordering::Relaxed);
+            unsafe { self.0.pending() }.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// The ticket of a task that need not run.
-struct Optional(#[allow(dead_code, reason = "it is dropped")] Ticket);
+/// The guard of a task that need not run.
+struct OptionalGuard(#[allow(dead_code, reason = "it is dropped")] PendingGuard);
 
-impl Last for Optional {}
+impl OnEnd for OptionalGuard {}
 
 impl Pool {
     /// Calls `work` with a scope in which it can start tasks that borrow, and waits for them.
@@ -216,39 +239,39 @@ impl Pool {
     /// assert_eq!(numbers, [1, 1, 3, 4, 2, 5, 6, 9]);
     /// ```
     ///
-    /// Called by one of the pool's workers, it runs those tasks of the scope that nobody else has begun,
+    /// Called by one of the pool's workers, it runs those tasks of the scope that have not begun,
     /// and nothing else; if all are under way, the worker sleeps, and
     /// [another thread](super::Builder::stand_ins) takes its place.
     ///
     /// # Panics
-    /// With the panic of `work`, or of a task that was started without a handle, or because of a task
-    /// that panicked and was not joined, or of one without a handle that was never begun because the pool
-    /// was shut down; after all have finished.
+    /// With the panic of `work`, or of a task that was started without a handle, or because of a
+    /// task that panicked and was not joined, or of one without a handle that was never begun
+    /// because the pool was shut down; after all have finished.
     pub fn scope<'env, R>(
         &'env self,
         work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     ) -> R {
         let scope = Scope {
             pool: self,
-            level: AtomicU32::new(self.shared().normal),
-            crowd: Crowd::new(),
+            level: AtomicU32::new(self.state().normal),
+            pending: PendingTasks::new(),
             owner: thread_mark(),
             credit: TrackedCell::new(0),
             scope: PhantomData,
             env: PhantomData,
         };
         let result = catch_unwind(AssertUnwindSafe(|| work(&scope)));
-        let lends = Lends;
+        let aborts = AbortOnUnwind;
         scope.wait();
-        std::mem::forget(lends);
-        let panic = scope.crowd.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        std::mem::forget(aborts);
+        let panic = scope.pending.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (result, panic) {
             (Err(panic), _) => resume_unwind(panic),
             (Ok(_), Some(panic)) => panic.resume(),
-            (Ok(_), None) if scope.crowd.untold.load(Ordering::Relaxed) > 0 => {
+            (Ok(_), None) if scope.pending.unreported.load(Ordering::Relaxed) > 0 => {
                 panic!("a task of the scope panicked, and was not joined")
             }
-            (Ok(_), None) if scope.crowd.refused.load(Ordering::Relaxed) > 0 => {
+            (Ok(_), None) if scope.pending.refused.load(Ordering::Relaxed) > 0 => {
                 panic!("a task of the scope was never begun: the pool was shut down")
             }
             (Ok(result), None) => result,
@@ -277,12 +300,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.start().spawn(work)
     }
 
-    /// Starts a task without a handle. If the pool is shut down and does not begin it, the scope panics
-    /// at its end.
+    /// Starts a task without a handle. If the pool is shut down and does not begin it, the scope
+    /// panics at its end.
     #[inline]
     pub fn execute(&'scope self, work: impl FnOnce() + Send + 'scope) {
         let spawner = self.spawner();
-        let task = Arc::new(Detached::new(spawner.how(), work, self.ticket()));
+        let task = Arc::new(Detached::new(spawner.how(), work, self.pending_guard()));
         // SAFETY: the task's own count keeps the scope until all of the work is gone.
         spawner.enqueue(unsafe { outlive(task) });
     }
@@ -325,18 +348,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.start().at(level)
     }
 
-    /// Starts a task without a handle, which is not begun any more after [`withdraw`](Self::withdraw).
-    /// False if that was called already.
+    /// Starts a task without a handle, which is not begun any more after
+    /// [`withdraw`](Self::withdraw). False if that was called already.
     pub(crate) fn execute_unless_withdrawn(
         &'scope self,
         work: impl FnOnce() + Send + 'scope,
     ) -> bool {
         let spawner = self.spawner();
         let task = {
-            let mut optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut optional = self.pending.optional.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(optional) = &mut *optional else { return false };
-            let last = Optional(self.ticket());
-            let task = Call::new(spawner.how(), state::DETACHED, work, last);
+            let on_end = OptionalGuard(self.pending_guard());
+            let task = Call::new(spawner.how(), state::DETACHED, work, on_end);
             // SAFETY: the task's own count keeps the scope until all of the work is gone.
             let task = unsafe { outlive(Arc::new(task)) };
             optional.push(Arc::clone(&task));
@@ -348,7 +371,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Takes back those tasks that may be, if they have not begun.
     pub(crate) fn withdraw(&self) {
-        let optional = self.crowd.optional.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let optional = self.pending.optional.lock().unwrap_or_else(PoisonError::into_inner).take();
         for task in optional.into_iter().flatten() {
             task.cancel(0);
         }
@@ -376,76 +399,76 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     #[inline]
     fn spawner(&self) -> Spawner<'env, Pool> {
-        self.pool.start().at(self.level.load(Ordering::Relaxed)).in_group(self.group())
+        self.pool.start().at(self.level.load(Ordering::Relaxed)).in_scope(self.id())
     }
 
     #[inline]
-    fn group(&self) -> usize {
-        (&raw const self.crowd).expose_provenance()
+    fn id(&self) -> ScopeId {
+        ScopeId(NonNull::from(&self.pending))
     }
 
     #[inline]
-    pub(super) fn ticket(&self) -> Ticket {
+    pub(super) fn pending_guard(&self) -> PendingGuard {
         if self.owner == thread_mark() {
             // SAFETY: this is the owner's thread.
             self.credit.look_mut(|credit| unsafe {
                 match *credit {
-                    GIVEN_BACK => _ = self.crowd.present.fetch_add(1, Ordering::Relaxed),
+                    GIVEN_BACK => _ = self.pending.count.fetch_add(1, Ordering::Relaxed),
                     0 => {
-                        self.crowd.present.fetch_add(CREDIT, Ordering::Relaxed);
+                        self.pending.count.fetch_add(CREDIT, Ordering::Relaxed);
                         *credit = CREDIT - 1;
                     }
                     _ => *credit -= 1,
                 }
             });
         } else {
-            self.crowd.present.fetch_add(1, Ordering::Relaxed);
+            self.pending.count.fetch_add(1, Ordering::Relaxed);
         }
-        Ticket(NonNull::from(&self.crowd))
+        PendingGuard(self.id())
     }
 
-    /// For the owner, when it starts no more tasks; what is dropped on its thread still may, each of which
-    /// counts by itself.
+    /// For the owner, when it starts no more tasks; what is dropped on its thread still may, each
+    /// of which counts by itself.
     fn give_credit_back(&self) {
         // SAFETY: this is the owner's thread.
         let credit =
             self.credit.look_mut(|credit| unsafe { std::mem::replace(&mut *credit, GIVEN_BACK) });
         debug_assert_ne!(credit, GIVEN_BACK);
         if credit > 0 {
-            self.crowd.present.fetch_sub(credit, Ordering::Relaxed);
+            self.pending.count.fetch_sub(credit, Ordering::Relaxed);
         }
     }
 
     /// Waits until all tasks have finished.
     fn wait(&self) {
-        let crowd = &self.crowd;
+        let pending = &self.pending;
         while self.help() {}
         // Not before: those that it runs itself start others by its credit too.
         self.give_credit_back();
-        worker::settle_departures();
+        worker::count_out_finished();
         let mut backoff = Backoff::new();
-        while !crowd.is_alone() {
+        while !pending.is_alone() {
             if backoff.is_spent() {
-                let _waits = worker::WaitsForTasks::of(self.pool.shared().address());
-                return crowd.sleep();
+                let _waits = worker::WaitsForTasks::of(self.pool.state().id());
+                return pending.sleep();
             }
             backoff.wait();
         }
     }
 
-    /// Runs a task of this scope that nobody has begun. False if there is none at hand.
+    /// Runs a task of this scope that has not begun. False if there is none at hand.
     fn help(&self) -> bool {
-        let pool = self.pool.shared().address();
+        let pool = self.pool.state().id();
         let task = with_worker_of(pool, |worker| {
-            let (local, shared, group) = (&worker.local, &worker.shared, self.group());
-            let at_hand = local.pop_of_group(group).or_else(|| shared.levels.pop_of_group(group));
-            let replaced = || shared.rest.can_replace(Wait::Tasks);
-            if at_hand.is_some() || shared.mode == Mode::Strict || replaced() {
+            let (local, pool, scope) = (&worker.local, &worker.pool, self.id());
+            let at_hand = local.pop_of_scope(scope).or_else(|| pool.levels.pop_of_scope(scope));
+            let replaced = || pool.sleepers.can_replace(Wait::Tasks);
+            if at_hand.is_some() || pool.mode == Mode::Strict || replaced() {
                 return at_hand;
             }
-            // Nobody would run those that are hidden behind others.
-            let wanted = |head: &Head| head.group == group;
-            local.find(wanted).or_else(|| shared.levels.find(wanted))
+            // No other thread would run tasks that are hidden behind others.
+            let wanted = |head: &Head| head.scope == Some(scope);
+            local.find(wanted).or_else(|| pool.levels.find(wanted))
         });
         let Some(Some(task)) = task else { return false };
         run_here(task);
@@ -454,7 +477,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 }
 
 /// # Safety
-/// Nobody uses what the task has borrowed after that ends.
+/// What the task has borrowed is not used after that ends.
 #[inline]
 pub(super) unsafe fn outlive<'scope>(task: Arc<dyn Run + 'scope>) -> Arc<dyn Run> {
     // SAFETY: passed on from the caller; only the lifetime changes.
@@ -463,7 +486,7 @@ pub(super) unsafe fn outlive<'scope>(task: Arc<dyn Run + 'scope>) -> Arc<dyn Run
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.crowd.present.load(Ordering::Relaxed).saturating_sub(1);
+        let tasks = self.pending.count.load(Ordering::Relaxed).saturating_sub(1);
         f.debug_struct("Scope").field("pool", self.pool).field("unfinished", &tasks).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! How tasks of a scope are started, and what is left in the hands of whoever started one.
+//! Starting tasks of a scope, and their handles.
 
 use std::fmt;
 use std::future::Future;
@@ -12,11 +12,11 @@ use super::call::Call;
 use super::error::{JoinError, Panic};
 use super::future::Polled;
 use super::handle::by::Joins;
-use super::handle::{Finishing, Joiner, Joining};
+use super::handle::{Finishing, Joiner, Joining, handle_methods};
 use super::head::{Head, Run, caught, state};
-use super::joint::{Join, Joint};
+use super::join_state::{Join, JoinState};
 use super::pool::Pool;
-use super::scope::{Crowd, Scope, Ticket, outlive};
+use super::scope::{PendingGuard, PendingTasks, Scope, outlive};
 use super::spawner::Spawner;
 use super::worker::cancel_here;
 use crate::primitive::{AtomicU64, Ordering};
@@ -63,8 +63,8 @@ impl<'scope> ScopedSpawner<'scope, '_> {
         self
     }
 
-    /// Until this token, if there is one, fires, as [`Spawner::cancel_on`]. The end of the scope waits
-    /// for a task that was cancelled while it runs all the same.
+    /// Until this token, if there is one, fires, as [`Spawner::cancel_on`]. The end of the scope
+    /// waits for a task that was cancelled while it runs all the same.
     pub fn cancel_on<'t>(mut self, token: impl Into<Option<&'t CancelToken>>) -> Self {
         self.spawner = self.spawner.cancel_on(token);
         self
@@ -82,37 +82,37 @@ impl<'scope> ScopedSpawner<'scope, '_> {
         T: Send + 'scope,
         F: FnOnce() -> T + Send + 'scope,
     {
-        let untold = &self.scope.crowd.untold;
+        let unreported = &self.scope.pending.unreported;
         let work = move || {
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-                untold.fetch_add(1, Ordering::Relaxed);
+                unreported.fetch_add(1, Ordering::Relaxed);
                 resume_unwind(panic)
             })
         };
-        let (how, ticket) = (self.spawner.how(), self.scope.ticket());
+        let (how, guard) = (self.spawner.how(), self.scope.pending_guard());
         let task: Arc<dyn Join<T> + 'scope> = match &how.token {
-            None => Arc::new(Call::new(how, 0, work, ticket)),
+            None => Arc::new(Call::new(how, 0, work, guard)),
             // SAFETY: the task's own count keeps the scope until all of the work is gone.
-            Some(token) => unsafe { Call::with_token(how, token, 0, work, ticket) },
+            Some(token) => unsafe { Call::with_token(how, token, 0, work, guard) },
         };
         self.enqueue(Arc::clone(&task).as_run());
-        ScopedHandle { joiner: Joiner::new(task), untold }
+        ScopedHandle { joiner: Joiner::new(task), unreported }
     }
 
     /// Starts a task that calls `work`, without a handle.
     pub fn execute(&self, work: impl FnOnce() + Send + 'scope) {
-        let crowd: &'scope Crowd = &self.scope.crowd;
+        let pending: &'scope PendingTasks = &self.scope.pending;
         let work = move || {
             if let Some(panic) = caught(work) {
-                crowd.keep_panic(Panic::new(panic));
+                pending.keep_panic(Panic::new(panic));
             }
         };
-        let (how, ticket, state) = (self.spawner.how(), self.scope.ticket(), state::DETACHED);
+        let (how, guard, state) = (self.spawner.how(), self.scope.pending_guard(), state::DETACHED);
         match &how.token {
-            None => self.enqueue(Arc::new(Call::new(how, state, work, ticket))),
+            None => self.enqueue(Arc::new(Call::new(how, state, work, guard))),
             Some(token) => {
                 // SAFETY: the task's own count keeps the scope until all of the work is gone.
-                self.enqueue(unsafe { Call::with_token(how, token, state, work, ticket) });
+                self.enqueue(unsafe { Call::with_token(how, token, state, work, guard) });
             }
         }
     }
@@ -123,19 +123,19 @@ impl<'scope> ScopedSpawner<'scope, '_> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        let (untold, output) = (&self.scope.crowd.untold, Arc::default());
+        let (unreported, output) = (&self.scope.pending.unreported, Arc::default());
         let work = ScopedWork {
             future,
             output: Arc::clone(&output),
-            untold,
-            _ticket: self.scope.ticket(),
+            unreported,
+            _guard: self.scope.pending_guard(),
         };
         let work: Borrowing<'scope> = Box::pin(work);
-        // SAFETY: only the lifetime changes. The future is dropped when it is ready or cancelled; what
-        // it has borrowed is gone before its ticket, until which the owner of the scope waits.
+        // SAFETY: only the lifetime changes. The future is dropped when it is ready or cancelled;
+        // what it has borrowed is gone before its guard, which the owner of the scope waits for.
         let work = unsafe { std::mem::transmute::<Borrowing<'scope>, Borrowing<'static>>(work) };
         let task = Arc::new(ScopedFuture { task: self.spawner.start_future(work), output });
-        ScopedHandle { joiner: Joiner::new(task), untold }
+        ScopedHandle { joiner: Joiner::new(task), unreported }
     }
 
     fn enqueue(&self, task: Arc<dyn Run + 'scope>) {
@@ -156,8 +156,8 @@ type Output<T> = Arc<Mutex<Option<T>>>;
 struct ScopedWork<'scope, F: Future> {
     future: F,
     output: Output<F::Output>,
-    untold: &'scope AtomicU64,
-    _ticket: Ticket,
+    unreported: &'scope AtomicU64,
+    _guard: PendingGuard,
 }
 
 impl<F: Future> Future for ScopedWork<'_, F> {
@@ -175,7 +175,7 @@ impl<F: Future> Future for ScopedWork<'_, F> {
                 Poll::Ready(())
             }
             Err(panic) => {
-                this.untold.fetch_add(1, Ordering::Relaxed);
+                this.unreported.fetch_add(1, Ordering::Relaxed);
                 resume_unwind(panic)
             }
         }
@@ -207,8 +207,8 @@ impl<T: Send> Run for ScopedFuture<T> {
 }
 
 impl<T: Send> Join<T> for ScopedFuture<T> {
-    fn joint(&self) -> &Joint {
-        self.task.joint()
+    fn join_state(&self) -> &JoinState {
+        self.task.join_state()
     }
 
     unsafe fn take(&self) -> Result<T, JoinError> {
@@ -226,7 +226,8 @@ impl<T: Send> Join<T> for ScopedFuture<T> {
     }
 }
 
-/// A task of a [`Scope`], and its result. Dropping it detaches the task; the scope still waits.
+/// A task of a [`Scope`], and its result. Dropping it detaches the task, and so does a bounded wait that
+/// ends first; the scope still waits.
 ///
 /// A future of the scope awaits it, and leaves its thread meanwhile:
 ///
@@ -246,7 +247,7 @@ impl<T: Send> Join<T> for ScopedFuture<T> {
 /// When it is used again after it has yielded the outcome to a future that awaited it by reference.
 pub struct ScopedHandle<'scope, T> {
     joiner: Joiner<'scope, T>,
-    untold: &'scope AtomicU64,
+    unreported: &'scope AtomicU64,
 }
 
 impl<T> ScopedHandle<'_, T> {
@@ -255,84 +256,17 @@ impl<T> ScopedHandle<'_, T> {
     /// # Errors
     /// If the task panicked, was cancelled, or was refused by a pool that is shut down.
     pub fn wait(self) -> Result<T, JoinError> {
-        let Self { joiner, untold } = self;
-        told(joiner.wait(), untold)
+        let Self { joiner, unreported } = self;
+        reported(joiner.wait(), unreported)
     }
 
-    /// Ends the wait after this time, if there is one, counted from the first poll. The task goes on, and
-    /// the scope waits for it. It takes the handle; [`by_ref`](Self::by_ref) keeps it.
-    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).timeout(limit)
-    }
-
-    /// Ends the wait at this instant, if there is one; otherwise as [`timeout`](Self::timeout).
-    pub fn deadline(self, limit: impl Into<Option<Instant>>) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).deadline(limit)
-    }
-
-    /// Ends the wait when this token, if there is one, is cancelled; otherwise as
-    /// [`timeout`](Self::timeout). To cancel the task, [`cancel`](Self::cancel) it, or start it with a
-    /// [token](ScopedSpawner::cancel_on).
-    pub fn cancel_on<'t>(
-        self,
-        token: impl Into<Option<&'t CancelToken>>,
-    ) -> Request<Joining<Self>, Limited> {
-        Joining::request(self).cancel_on(token)
-    }
-
-    /// Joins the task, and keeps the handle: after a time limit or a token has ended the wait, the handle
-    /// can be waited on again, as described for [`Handle::by_ref`](super::Handle::by_ref).
-    ///
-    /// ```
-    /// use semaforo::{WaitError, tasks::Pool};
-    /// use std::time::Duration;
-    ///
-    /// let word = String::from("tea");
-    /// let length = Pool::global().scope(|scope| {
-    ///     let mut length = scope.spawn(|| word.len());
-    ///     loop {
-    ///         match length.by_ref().timeout(Duration::from_millis(1)).wait() {
-    ///             Err(WaitError::TimedOut) => println!("not yet"),
-    ///             outcome => break outcome.unwrap(),
-    ///         }
-    ///     }
-    /// });
-    /// assert_eq!(length, 3);
-    /// ```
-    ///
-    /// # Panics
-    /// If the outcome was taken by reference before.
-    pub fn by_ref(&mut self) -> Request<Joining<&mut Self>> {
-        Joining::request(self)
-    }
-
-    /// Waits until the task has finished, without taking the result.
-    pub fn finished(&self) -> Request<Finishing<'_>> {
-        self.joiner.finished()
-    }
-
-    /// Cancels the task, as [`Handle::cancel`](super::Handle::cancel) does.
-    pub fn cancel(&self) -> bool {
-        cancel_here(&**self.joiner.task())
-    }
-
-    /// Whether the task has finished, or was cancelled.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joiner.head().is_finished()
-    }
-
-    /// The task's number.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.joiner.head().id
-    }
+    handle_methods!();
 }
 
-/// An outcome for the joiner, who is told of a panic by it.
-fn told<T>(outcome: Result<T, JoinError>, untold: &AtomicU64) -> Result<T, JoinError> {
+/// An outcome for the joiner: a panic in it counts as reported.
+fn reported<T>(outcome: Result<T, JoinError>, unreported: &AtomicU64) -> Result<T, JoinError> {
     if matches!(outcome, Err(JoinError::Panicked(_))) {
-        untold.fetch_sub(1, Ordering::Relaxed);
+        unreported.fetch_sub(1, Ordering::Relaxed);
     }
     outcome
 }
@@ -340,12 +274,12 @@ fn told<T>(outcome: Result<T, JoinError>, untold: &AtomicU64) -> Result<T, JoinE
 impl<T> Joins for ScopedHandle<'_, T> {
     type Outcome = T;
 
-    fn joint(&self) -> &Joint {
-        self.joiner.joint()
+    fn join_state(&self) -> &JoinState {
+        self.joiner.join_state()
     }
 
     fn take(&mut self) -> Result<T, JoinError> {
-        told(self.joiner.take(), self.untold)
+        reported(self.joiner.take(), self.unreported)
     }
 }
 
@@ -354,7 +288,7 @@ impl<T> Future for ScopedHandle<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.joiner.poll(context);
-        polled.map(|outcome| told(outcome, self.untold))
+        polled.map(|outcome| reported(outcome, self.unreported))
     }
 }
 

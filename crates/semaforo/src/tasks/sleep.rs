@@ -16,7 +16,8 @@ use crate::wait::operation::{Operation, sealed};
 use crate::wait::request::Request;
 use crate::wait::word::WordObject;
 
-/// Waits for this time, counted from the first poll: in a task or in a thread, with or without a pool.
+/// Waits for this time, counted from the first poll: in a task or in a thread, with or without a
+/// pool.
 ///
 /// ```
 /// use semaforo::tasks::{Pool, sleep};
@@ -42,8 +43,8 @@ use crate::wait::word::WordObject;
 /// assert_eq!(slept, Err(WaitError::Cancelled));
 /// ```
 ///
-/// A thread that sleeps inside a task of a pool keeps its place there, as with every other wait; a future
-/// that awaits this leaves it.
+/// A thread that sleeps inside a task of a pool keeps its place there, as with every other wait; a
+/// future that awaits this leaves it.
 #[doc(alias = "Task.Delay")]
 #[doc(alias = "Thread.Sleep")]
 #[doc(alias = "delay")]

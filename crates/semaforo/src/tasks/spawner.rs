@@ -1,4 +1,4 @@
-//! How a task is started.
+//! The spawner: how, and by which scheduler, tasks are started.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,9 @@ use super::detached::Detached;
 use super::future::Polled;
 use super::handle::Handle;
 use super::head::{Label, Run, Start, state};
+use super::scheduler::internals;
 use super::scheduler::{Runnable, Scheduler};
+use super::scope::ScopeId;
 use crate::wait::cancel::CancelToken;
 
 /// Starts tasks on any [`Scheduler`].
@@ -32,8 +34,8 @@ pub trait Spawn: Scheduler + Sized {
         self.start().spawn(work)
     }
 
-    /// Starts a task that calls `work`, and gives up all hope of hearing from it: there is no handle.
-    /// If it panics, the panic hook says so, and nobody else.
+    /// Starts a task that calls `work`, and gives up all hope of hearing from it: there is no
+    /// handle. If it panics, the panic hook says so, and nothing else does.
     #[inline]
     fn execute(&self, work: impl FnOnce() + Send + 'static) {
         self.start().execute(work);
@@ -102,8 +104,9 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     /// Starts tasks by this scheduler, as it does normally.
     #[inline]
     pub fn on(scheduler: &'s S) -> Self {
-        let (level, pool) = (scheduler.normal_level(), scheduler.runs_on());
-        let state = if scheduler.pool() != 0 { state::ON_THE_SPOT } else { 0 };
+        let internals = scheduler.internals();
+        let pool = internals.runs_on().or_else(|| Some(scheduler.on_pool()?.state().id()));
+        let (level, state) = (scheduler.normal_level(), internals.start_state());
         Self { scheduler, start: Start { level, pool, state, ..Start::default() } }
     }
 
@@ -114,7 +117,7 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         self
     }
 
-    /// In the queue of all workers, behind those who came before, even if a worker starts it.
+    /// In the queue of all workers, behind the tasks that came before, even if a worker starts it.
     #[inline]
     pub fn fair(mut self) -> Self {
         self.start.state |= state::FAIR;
@@ -129,11 +132,11 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         self
     }
 
-    /// Until this token fires: when [`cancel`](crate::CancelSource::cancel) returns, the task has been
-    /// cancelled, as by [`Handle::cancel`], if it has not finished. If it had not begun it never does, and
-    /// what it had captured has been dropped; so has a future that was suspended, and whatever it waited
-    /// for goes to others. If it is running, that goes on undisturbed (it can ask the token), but its
-    /// result is dropped. Whoever joins is answered in each case.
+    /// Until this token fires: when [`cancel`](crate::CancelSource::cancel) returns, the task has
+    /// been cancelled, as by [`Handle::cancel`], if it has not finished. If it had not begun it
+    /// never does, and what it had captured has been dropped; so has a future that was suspended,
+    /// and whatever it waited for goes to others. If it is running, that goes on undisturbed (it
+    /// can ask the token), but its result is dropped. Joining it is answered in each case.
     ///
     /// With several tokens, the first that fires counts; `None` is no token.
     ///
@@ -177,8 +180,8 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         &self.start
     }
 
-    pub(crate) fn in_group(mut self, group: usize) -> Self {
-        self.start.group = group;
+    pub(crate) fn in_scope(mut self, scope: ScopeId) -> Self {
+        self.start.scope = Some(scope);
         self
     }
 
@@ -205,7 +208,7 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
     pub fn execute(&self, work: impl FnOnce() + Send + 'static) {
         match &self.start.token {
             None if self.start.label.is_none() => {
-                // Whoever takes it from the queue is the only one who has it.
+                // The thread that takes it from the queue is its only owner.
                 self.enqueue(Arc::new(Detached::new(&self.start, work, ())));
             }
             None => drop(self.started(Call::new(&self.start, state::DETACHED, work, ()))),
@@ -234,7 +237,7 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         F::Output: Send + 'static,
         S: Clone + 'static,
     {
-        let task = Polled::new(&self.start, 0, future, self.scheduler.kept_by_a_task());
+        let task = Polled::new(&self.start, 0, future, internals::kept_by_a_task(self.scheduler));
         self.enqueue_unless_cancelled(&task);
         task
     }
@@ -253,15 +256,15 @@ impl<'s, S: Scheduler> Spawner<'s, S> {
         }
     }
 
-    /// Starts a task that calls `work`, even if the scheduler takes no new ones: for what is part of
-    /// another task.
+    /// Starts a task that calls `work`, even if the scheduler takes no new ones: for what is part
+    /// of another task.
     pub(crate) fn execute_regardless(&self, work: impl FnOnce() + Send + 'static) {
         self.scheduler.enqueue(Runnable::new(Arc::new(Detached::new(&self.start, work, ()))));
     }
 
     #[inline]
     pub(crate) fn enqueue(&self, task: Arc<dyn Run>) {
-        match self.scheduler.refusal() {
+        match self.scheduler.internals().refusal() {
             None => self.scheduler.enqueue(Runnable::new(task)),
             Some(how) => drop(task.cancel(how)),
         }

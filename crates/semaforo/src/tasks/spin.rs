@@ -3,16 +3,17 @@
 use crate::primitive::{AtomicBool, Ordering, TrackedCell};
 use crate::wait::parker::Backoff;
 
-/// A value that one thread at a time looks at, very briefly. Nothing of the user's may run meanwhile.
-pub(crate) struct Spin<T> {
+/// A value that one thread at a time looks at, very briefly. Nothing of the user's may run
+/// meanwhile.
+pub(crate) struct SpinLock<T> {
     locked: AtomicBool,
     value: TrackedCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time.
-unsafe impl<T: Send> Send for Spin<T> {}
+unsafe impl<T: Send> Send for SpinLock<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Spin<T> {}
+unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Releases the lock when dropped.
 struct Unlocking<'l>(&'l AtomicBool);
@@ -24,7 +25,7 @@ impl Drop for Unlocking<'_> {
     }
 }
 
-impl<T> Spin<T> {
+impl<T> SpinLock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), value: TrackedCell::new(value) }
     }
@@ -37,7 +38,7 @@ impl<T> Spin<T> {
         self.locked(look)
     }
 
-    /// [`with`](Self::with), unless somebody else is there.
+    /// [`with`](Self::with), unless another thread holds the lock.
     #[inline]
     pub(crate) fn try_with<R>(&self, look: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.take().then(|| self.locked(look))

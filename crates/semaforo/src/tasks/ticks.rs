@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A moment, comparable with others; only a [`Clock`] knows how long ago it was. On x86-64 it is the
-/// processor's time stamp, which costs a third of asking the system for the time.
+/// A moment, comparable with others; only a [`Clock`] knows how long ago it was. On x86-64 it is
+/// the processor's time stamp, which costs a third of asking the system for the time.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -26,7 +26,7 @@ pub(crate) fn about(time: Duration) -> u64 {
     if rate == 0 {
         rate = match CLOCK.start.elapsed() >= Clock::SHORTEST {
             true => (1e6 / CLOCK.tick_length()) as u64,
-            // A guess, for as long as nobody can know.
+            // A guess, for as long as it cannot be known.
             false => return time.as_nanos() as u64 * 2,
         };
         RATE.store(rate, Ordering::Relaxed);
@@ -34,13 +34,13 @@ pub(crate) fn about(time: Duration) -> u64 {
     time.as_micros() as u64 * rate / 1000
 }
 
-/// The clock of this process. Pools look at it when they are made, so that it has run for a while when
-/// somebody wants to know.
+/// The clock of this process. Pools look at it when they are made, so that it has run for a while
+/// when it is asked.
 pub(crate) static CLOCK: LazyLock<Clock> =
     LazyLock::new(|| Clock { start: Instant::now(), ticks: ticks() });
 
-/// Tells what ticks mean, by comparing the ticks and the time since it was made: no calibration that
-/// anybody has to wait for.
+/// Tells what ticks mean, by comparing the ticks and the time since it was made: no calibration
+/// that a caller has to wait for.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,

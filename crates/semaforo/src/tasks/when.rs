@@ -1,4 +1,4 @@
-//! Waiting for several tasks.
+//! Joining several tasks, and yielding.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -6,14 +6,16 @@ use std::task::Poll;
 
 use super::error::JoinError;
 use super::handle::Handle;
+use super::pool_state::PoolId;
+use super::scheduler::internals::Internals;
 use super::scheduler::{Runnable, Scheduler};
 use super::spawner::Spawn;
 
 /// Runs what is ready on the spot: in the thread that made it so.
 #[derive(Clone)]
 struct OnTheSpot {
-    /// The pool that runs all tasks which are waited for, by address; 0 if there is none.
-    pool: usize,
+    /// The pool that runs all tasks which are waited for, if there is one.
+    pool: Option<PoolId>,
 }
 
 impl OnTheSpot {
@@ -21,9 +23,9 @@ impl OnTheSpot {
         Self::for_all_on(handles.iter().map(Handle::pool))
     }
 
-    fn for_all_on(mut pools: impl Iterator<Item = usize>) -> Self {
-        let first = pools.next().unwrap_or(0);
-        Self { pool: if pools.all(|pool| pool == first) { first } else { 0 } }
+    fn for_all_on(mut pools: impl Iterator<Item = Option<PoolId>>) -> Self {
+        let first = pools.next().flatten();
+        Self { pool: first.filter(|_| pools.all(|pool| pool == first)) }
     }
 }
 
@@ -32,7 +34,13 @@ impl Scheduler for OnTheSpot {
         runnable.run();
     }
 
-    fn runs_on(&self) -> usize {
+    fn internals(&self) -> &dyn Internals {
+        self
+    }
+}
+
+impl Internals for OnTheSpot {
+    fn runs_on(&self) -> Option<PoolId> {
         self.pool
     }
 }
@@ -123,8 +131,8 @@ macro_rules! handle_tuples {
 
 handle_tuples!(A ; B C D E F G H);
 
-/// A handle for the first of these tasks that finishes: it yields which one that was, its outcome, and
-/// the handles of the others, in their order.
+/// A handle for the first of these tasks that finishes: it yields which one that was, its outcome,
+/// and the handles of the others, in their order.
 ///
 /// ```
 /// use semaforo::tasks::{Pool, when_any};

@@ -1,4 +1,4 @@
-//! The life of a worker: it picks tasks and runs them, searches, and sleeps.
+//! One thread of a pool: it picks tasks and runs them, searches, and sleeps.
 
 use std::cell::Cell;
 use std::ptr;
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use super::head::{Head, Run, state, survive};
 use super::local::{Local, NONE};
-use super::rest::Wait;
-use super::scope;
-use super::shared::{Mode, Shared};
+use super::pool_state::{Mode, PoolId, PoolState};
+use super::scope::ScopeId;
+use super::sleepers::Wait;
 use super::ticks::ticks;
 use crate::primitive::{MODELLED, Ordering, constant_thread_local, fence, now, pause};
 use crate::wait::parker::{Parker, Yields, on_sleep};
 
 /// One thread of a pool.
 pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) pool: Arc<PoolState>,
     pub(crate) index: usize,
     pub(crate) local: Arc<Local>,
     parker: Arc<Parker>,
     spare: bool,
     /// How many picks it has made.
     picks: Cell<u32>,
-    /// The scope whose tasks it has finished last, and how many of them have yet to be counted out there:
-    /// not each of them should fetch a cache line that all others want too.
-    departures: Cell<(usize, u64)>,
+    /// The scope whose tasks it has finished last, and how many of them have yet to be counted out
+    /// there: not each of them should fetch a cache line that all others want too.
+    finished: Cell<(Option<ScopeId>, u64)>,
     /// The scope of the task that it runs.
-    running: Cell<usize>,
+    running: Cell<Option<ScopeId>>,
     /// How many waits it is in, one in another.
     waits: Cell<u32>,
-    /// In which of them, counted from 1, it has left a place for a spare thread, and what that is for.
-    left_place: Cell<Option<(u32, Wait)>>,
+    /// In which of them, counted from 1, it has opened a vacancy, and what it waits for there.
+    vacancy: Cell<Option<(u32, Wait)>>,
 }
 
 constant_thread_local! {
@@ -39,28 +39,28 @@ constant_thread_local! {
 }
 
 constant_thread_local! {
-    /// The pool for which this thread runs one task, by address.
-    static APART: Cell<usize> = Cell::new(0);
+    /// The pool for one of whose tasks this thread was started, if it was.
+    static OWN_THREAD_OF: Cell<Option<PoolId>> = Cell::new(None);
 }
 
-/// Out of so many picks from its own queue, a worker makes one in fairness: from the queue of all, if
-/// that is as urgent, or else from the other end of its own.
+/// Out of so many picks from its own queue, a worker makes one in fairness: from the queue of all,
+/// if that is as urgent, or else from the other end of its own.
 const FAIRNESS: u32 = 61;
 /// How often a worker looks again before it yields, and how often it yields before it sleeps.
 const LOOKS: u32 = if MODELLED { 0 } else { 20 };
 const YIELDS: u32 = if MODELLED { 0 } else { 60 };
-/// How long a spare thread that nobody needs waits before it ends.
+/// How long a retired spare thread waits before it ends.
 const RETIREMENT: Duration = Duration::from_secs(1);
 
-/// A worker's thread forgets it when this is dropped, however its work has ended: what runs at the thread's
-/// end may wait.
-struct Works<'w>(&'w Worker);
+/// A worker's thread forgets it when this is dropped, however its work has ended: what runs at the
+/// thread's end may wait.
+struct ForgetWorker<'w>(&'w Worker);
 
-impl Drop for Works<'_> {
+impl Drop for ForgetWorker<'_> {
     fn drop(&mut self) {
         on_sleep(None);
         CURRENT.with(|current| current.set(ptr::null()));
-        self.0.shared.leave();
+        self.0.pool.leave();
     }
 }
 
@@ -71,18 +71,18 @@ enum Next {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, local: Arc<Local>, spare: bool) -> Self {
+    pub(crate) fn new(pool: Arc<PoolState>, index: usize, local: Arc<Local>, spare: bool) -> Self {
         Self {
-            shared,
+            pool,
             index,
             local,
             parker: Parker::new(),
             spare,
             picks: Cell::new(0),
-            departures: Cell::new((0, 0)),
-            running: Cell::new(0),
+            finished: Cell::new((None, 0)),
+            running: Cell::new(None),
             waits: Cell::new(0),
-            left_place: Cell::new(None),
+            vacancy: Cell::new(None),
         }
     }
 
@@ -94,7 +94,7 @@ impl Worker {
             // SAFETY: set by the thread's own worker, which outlives everything that runs here.
             unsafe { (*worker).wait_begins_or_ends(begins, Wait::Other) };
         }));
-        let _ends = Works(self);
+        let _ends = ForgetWorker(self);
         let mut searching = self.spare;
         while let Next::Run(task) = self.next(searching) {
             self.run(task);
@@ -106,27 +106,27 @@ impl Worker {
     fn run(&self, task: Arc<dyn Run>) {
         let counters = &self.local.counters;
         let head = task.head();
-        if self.departures.get().0 != head.group {
-            self.settle_departures();
+        if self.finished.get().0 != head.scope {
+            self.count_out_finished();
         }
         counters.picked(head.level, head.queued.load(Ordering::Relaxed), ticks);
-        if self.shared.is_cancelling() {
+        if self.pool.is_cancelling() {
             return survive(move || task.cancel(state::SHUT_DOWN));
         }
         counters.busy.set(1);
-        self.running.set(head.group);
+        self.running.set(head.scope);
         let mut again = None;
-        survive(|| again = task.run_at(self.shared.address()));
-        self.running.set(0);
+        survive(|| again = task.run_at(self.pool.id()));
+        self.running.set(None);
         counters.busy.set(0);
         if let Some(again) = again {
-            self.shared.enqueue(again);
+            self.pool.enqueue(again);
         }
     }
 
     #[inline]
     fn next(&self, searching: bool) -> Next {
-        if !(searching || self.spare && self.shared.rest.has_surplus()) {
+        if !(searching || self.spare && self.pool.sleepers.has_surplus()) {
             if let Some(task) = self.find() {
                 return Next::Run(task);
             }
@@ -136,15 +136,15 @@ impl Worker {
 
     #[cold]
     fn search(&self, mut searching: bool) -> Next {
-        self.settle_departures();
-        let rest = &self.shared.rest;
+        self.count_out_finished();
+        let sleepers = &self.pool.sleepers;
         let mut looks = 0;
         let mut yields = None;
         loop {
-            if self.spare && rest.has_surplus() {
-                if searching && rest.end_search() {
-                    // Somebody else has to find what it was woken for.
-                    self.shared.wake_if_needed();
+            if self.spare && sleepers.has_surplus() {
+                if searching && sleepers.end_search() {
+                    // Another worker has to find what it was woken for.
+                    self.pool.wake_if_needed();
                 }
                 if !self.retire() {
                     return Next::End;
@@ -152,12 +152,12 @@ impl Worker {
                 searching = true;
             }
             if !searching {
-                rest.begin_search();
+                sleepers.begin_search();
                 searching = true;
             }
             if let Some(task) = self.find() {
-                if rest.end_search() {
-                    self.shared.wake_if_needed();
+                if sleepers.end_search() {
+                    self.pool.wake_if_needed();
                 }
                 return Next::Run(task);
             }
@@ -167,44 +167,45 @@ impl Worker {
             } else if !yields.get_or_insert_with(|| Yields::at_most(YIELDS)).next() {
                 looks = 0;
                 yields = None;
-                if self.shared.has_ended() || !self.sleep() {
+                if self.pool.has_ended() || !self.sleep() {
                     return Next::End;
                 }
             }
         }
     }
 
-    /// Sleeps, as one who searched, until there may be something to do. False if the pool has ended.
+    /// Sleeps, as one who searched, until there may be something to do. False if the pool has
+    /// ended.
     fn sleep(&self) -> bool {
-        let shared = &self.shared;
-        shared.rest.lie_down(&self.parker);
+        let pool = &self.pool;
+        pool.sleepers.add(&self.parker);
         fence(Ordering::SeqCst);
-        if shared.has_work() {
-            shared.rest.get_up(&self.parker);
-            // If it is no task, somebody is about to find that there is none.
+        if pool.has_work() {
+            pool.sleepers.remove(&self.parker);
+            // If it is no task, another worker is about to find that there is none.
             pause();
             return true;
         }
-        shared.end_if_drained();
-        if !shared.has_ended() {
-            self.lie();
+        pool.end_if_drained();
+        if !pool.has_ended() {
+            self.sleep_until_woken();
         }
-        !shared.has_ended()
+        !pool.has_ended()
     }
 
-    /// Lies until it is woken. A spare thread gets up by itself to retire: the one for whom it stood in may have come back
-    /// while it slept, and nobody wakes it for that.
-    fn lie(&self) {
+    /// Sleeps until it is woken. A spare thread wakes by itself to retire: the worker that it has
+    /// replaced may have gone on meanwhile, which wakes no thread.
+    fn sleep_until_woken(&self) {
         if !self.spare {
             self.parker.park(None);
             return;
         }
         while !self.parker.park(Some(now() + RETIREMENT)) {
-            if self.shared.has_ended() {
+            if self.pool.has_ended() {
                 return;
             }
-            if self.shared.rest.has_surplus() {
-                return self.shared.rest.get_up(&self.parker);
+            if self.pool.sleepers.has_surplus() {
+                return self.pool.sleepers.remove(&self.parker);
             }
             if MODELLED {
                 // There all time has passed at once.
@@ -214,24 +215,24 @@ impl Worker {
         }
     }
 
-    /// A spare thread that is not needed any more gives its tasks to others, and rests. False if it is to
-    /// end; otherwise it searches.
+    /// A spare thread that is not needed any more gives its tasks to others, and rests. False if it
+    /// is to end; otherwise it searches.
     #[cold]
     fn retire(&self) -> bool {
-        let rest = &self.shared.rest;
+        let sleepers = &self.pool.sleepers;
         while let Some(task) = self.local.pop_oldest() {
-            self.shared.push_global(task);
+            self.pool.push_global(task);
         }
-        if !rest.retire(&self.parker) {
-            rest.begin_search();
+        if !sleepers.retire(&self.parker) {
+            sleepers.begin_search();
             return true;
         }
-        self.shared.end_if_drained();
-        if self.shared.has_ended() {
+        self.pool.end_if_drained();
+        if self.pool.has_ended() {
             return false;
         }
         let woken = self.parker.park(Some(now() + RETIREMENT));
-        if self.shared.has_ended() || !woken && rest.quit(&self.parker, self.index) {
+        if self.pool.has_ended() || !woken && sleepers.quit(&self.parker, self.index) {
             return false;
         }
         if !woken {
@@ -242,19 +243,19 @@ impl Worker {
     }
 
     /// Takes the task whose turn it is. A look that finds nothing is no pick, nor is one that finds
-    /// a shell.
+    /// a stale task.
     #[inline]
     fn find(&self) -> Option<Arc<dyn Run>> {
         let picks = self.picks.get().wrapping_add(1);
-        let shared = &*self.shared;
-        let aged = shared.aging != 0 && picks % shared.aging == 0;
+        let pool = &*self.pool;
+        let aged = pool.aging != 0 && picks % pool.aging == 0;
         loop {
             let task = aged.then(|| self.pick_oldest_lower()).flatten();
-            let task = task.or_else(|| match shared.mode {
-                Mode::Strict => shared.levels.pop(u32::MAX),
+            let task = task.or_else(|| match pool.mode {
+                Mode::Strict => pool.levels.pop(u32::MAX),
                 Mode::Stealing => self.pick(picks),
             })?;
-            if !task.head().is_shell() {
+            if !task.head().is_stale() {
                 self.picks.set(picks);
                 return Some(task);
             }
@@ -262,7 +263,8 @@ impl Worker {
         }
     }
 
-    /// Picks from the queue of all if that has something more urgent, then from its own, then steals.
+    /// Picks from the queue of all if that has something more urgent, then from its own, then
+    /// steals.
     #[inline]
     fn pick(&self, picks: u32) -> Option<Arc<dyn Run>> {
         let own = self.local.smallest();
@@ -273,7 +275,7 @@ impl Worker {
         }
         let in_fairness = picks % FAIRNESS == 0;
         let limit = if in_fairness { own.saturating_add(1) } else { own };
-        if let Some(task) = self.shared.levels.pop(limit) {
+        if let Some(task) = self.pool.levels.pop(limit) {
             return Some(task);
         }
         if own == NONE {
@@ -281,23 +283,23 @@ impl Worker {
         }
         let task = if in_fairness { self.local.pop_oldest() } else { self.local.pop() };
         // A thief may have been faster.
-        task.or_else(|| self.shared.levels.pop(u32::MAX)).or_else(|| self.steal())
+        task.or_else(|| self.pool.levels.pop(u32::MAX)).or_else(|| self.steal())
     }
 
-    /// Whether a worker's own queue has something as urgent as the queue of all. A thread that stands in for a
-    /// worker takes that first: it may be what the worker waits for, and whatever is begun in its place
-    /// may want to be replaced, too.
+    /// Whether a worker's own queue has something as urgent as the queue of all. A thread that
+    /// replaces a worker takes that first: it may be what the worker waits for, and whatever is
+    /// begun in its place may want to be replaced, too.
     #[cold]
     fn others_have_as_urgent(&self) -> bool {
-        let common = self.shared.levels.smallest().unwrap_or(NONE);
-        let smallest = self.shared.locals().map(Local::smallest).min();
+        let common = self.pool.levels.smallest().unwrap_or(NONE);
+        let smallest = self.pool.locals().map(Local::smallest).min();
         smallest.is_some_and(|level| level != NONE && level <= common)
     }
 
     /// Picks the oldest of those that are less urgent than the most urgent.
     #[cold]
     fn pick_oldest_lower(&self) -> Option<Arc<dyn Run>> {
-        let levels = &self.shared.levels;
+        let levels = &self.pool.levels;
         let most_urgent = levels.smallest().unwrap_or(NONE).min(self.local.smallest());
         let from = most_urgent.checked_add(1)?;
         match (levels.oldest(from), self.local.oldest(from)) {
@@ -311,22 +313,22 @@ impl Worker {
     /// Takes from the worker that has the most urgent task in its own queue.
     #[cold]
     fn steal(&self) -> Option<Arc<dyn Run>> {
-        let locals = || self.shared.locals().filter(|local| !ptr::eq(*local, &*self.local));
+        let locals = || self.pool.locals().filter(|local| !ptr::eq(*local, &*self.local));
         let mut victim = locals().min_by_key(|local| local.smallest())?;
         if victim.smallest() == NONE {
             return None;
         }
         let mut stolen = victim.steal(&self.local);
         if stolen.is_none() {
-            // Somebody else was there, and has perhaps left something.
+            // Another thread held the lock, and has perhaps left something.
             victim = locals().find(|local| local.smallest() != NONE)?;
             stolen = victim.steal(&self.local);
         }
         if stolen.is_some() {
             self.local.counters.steals.increment();
             if self.local.smallest() != NONE {
-                // Whoever looked while this was on its way has seen nothing.
-                self.shared.wake_if_needed();
+                // A worker that looked while this was on its way has seen nothing.
+                self.pool.wake_if_needed();
             }
         }
         stolen
@@ -336,18 +338,17 @@ impl Worker {
     #[cold]
     fn take_queued(&self, head: &Head) -> Option<Arc<dyn Run>> {
         let wanted = |other: &Head| ptr::eq(other, head);
-        let shared = &self.shared;
-        let own = self.local.find(wanted).or_else(|| shared.levels.find(wanted));
-        own.or_else(|| shared.locals().find_map(|local| local.find(wanted)))
+        let pool = &self.pool;
+        let own = self.local.find(wanted).or_else(|| pool.levels.find(wanted));
+        own.or_else(|| pool.locals().find_map(|local| local.find(wanted)))
     }
 
-    /// Counts out those who have left a scope.
+    /// Counts out the tasks that it has finished of a scope.
     #[inline]
-    fn settle_departures(&self) {
-        let (group, count) = self.departures.replace((0, 0));
-        if count > 0 {
+    fn count_out_finished(&self) {
+        if let (Some(scope), count) = self.finished.replace((None, 0)) {
             // SAFETY: they count until now, so the scope is there.
-            unsafe { scope::leave(group, count) };
+            unsafe { scope.count_out(count) };
         }
     }
 
@@ -363,15 +364,15 @@ impl Worker {
 
     /// A wait inside another is for tasks, or makes no difference.
     fn wait_begins(&self, wait: Wait) {
-        self.settle_departures();
+        self.count_out_finished();
         let depth = self.waits.get() + 1;
         self.waits.set(depth);
         if depth == 1 || wait == Wait::Tasks {
             self.local.counters.set_wait(Some(wait));
         }
-        if self.left_place.get().is_none() && self.shared.rest.leave_place(wait) {
-            self.left_place.set(Some((depth, wait)));
-            self.shared.wake_if_needed();
+        if self.vacancy.get().is_none() && self.pool.sleepers.open_vacancy(wait) {
+            self.vacancy.set(Some((depth, wait)));
+            self.pool.wake_if_needed();
         }
     }
 
@@ -381,19 +382,18 @@ impl Worker {
         if depth == 1 {
             self.local.counters.set_wait(None);
         }
-        if let Some((_, wait)) = self.left_place.get().filter(|(left, _)| *left == depth) {
-            self.left_place.set(None);
-            self.shared.rest.take_place_back(wait);
+        if let Some((_, wait)) = self.vacancy.get().filter(|(left, _)| *left == depth) {
+            self.vacancy.set(None);
+            self.pool.sleepers.close_vacancy(wait);
         }
     }
 }
 
 /// This thread waits for tasks of a pool, until this is dropped.
-pub(crate) struct WaitsForTasks(usize);
+pub(crate) struct WaitsForTasks(PoolId);
 
 impl WaitsForTasks {
-    /// Of the pool with this address.
-    pub(crate) fn of(pool: usize) -> Self {
+    pub(crate) fn of(pool: PoolId) -> Self {
         wait_for_tasks_of(pool, true);
         Self(pool)
     }
@@ -405,19 +405,20 @@ impl Drop for WaitsForTasks {
     }
 }
 
-/// This thread begins to wait, or has waited, for tasks of the pool with this address. If it is a worker of
-/// that pool, another thread may take its place.
-pub(crate) fn wait_for_tasks_of(pool: usize, begins: bool) {
+/// This thread begins to wait, or has waited, for tasks of this pool. If it is a worker of
+/// it, another thread may take its place.
+pub(crate) fn wait_for_tasks_of(pool: PoolId, begins: bool) {
     with_worker_of(pool, |worker| worker.wait_begins_or_ends(begins, Wait::Tasks));
 }
 
-/// [`wait_for_tasks_of`] a pool, for one of its tasks. A worker that no other thread replaces runs that on the
-/// spot, if it is queued and may be: nothing else would.
-pub(crate) fn wait_for_task_of(pool: usize, head: &Head, begins: bool) {
+/// [`wait_for_tasks_of`] a pool, for one of its tasks. A worker that no other thread replaces runs
+/// that on the spot, if it is queued and may be: nothing else would.
+pub(crate) fn wait_for_task_of(pool: Option<PoolId>, head: &Head, begins: bool) {
+    let Some(pool) = pool else { return };
     let at_hand = with_worker_of(pool, |worker| {
         worker.wait_begins_or_ends(begins, Wait::Tasks);
         let queued = head.load() & (state::ON_THE_SPOT | state::STARTED) == state::ON_THE_SPOT;
-        let is_stuck = begins && queued && worker.left_place.get().is_none();
+        let is_stuck = begins && queued && worker.vacancy.get().is_none();
         is_stuck.then(|| worker.take_queued(head)).flatten()
     });
     if let Some(task) = at_hand.flatten() {
@@ -425,69 +426,70 @@ pub(crate) fn wait_for_task_of(pool: usize, head: &Head, begins: bool) {
     }
 }
 
-/// The worker that this thread is, if it is one of the pool with this address.
+/// The worker that this thread is, if it is one of this pool.
 #[inline]
-pub(crate) fn with_worker_of<R>(pool: usize, look: impl FnOnce(&Worker) -> R) -> Option<R> {
+pub(crate) fn with_worker_of<R>(pool: PoolId, look: impl FnOnce(&Worker) -> R) -> Option<R> {
     let current = CURRENT.with(Cell::get);
     if current.is_null() {
         return None;
     }
     // SAFETY: set by the thread's own worker, which outlives everything that runs here.
     let worker = unsafe { &*current };
-    (worker.shared.address() == pool).then(|| look(worker))
+    (worker.pool.id() == pool).then(|| look(worker))
 }
 
-/// Whether this thread is a worker of the pool with this address.
-pub(crate) fn is_of(pool: usize) -> bool {
+/// Whether this thread is a worker of this pool.
+pub(crate) fn is_of(pool: PoolId) -> bool {
     with_worker_of(pool, |_| ()).is_some()
 }
 
-/// This thread runs one task of the pool with this address, and then ends.
-pub(crate) fn be_apart_for(pool: usize) {
-    APART.with(|apart| apart.set(pool));
+/// This thread runs one task of this pool, and then ends.
+pub(crate) fn own_thread_begins(pool: PoolId) {
+    OWN_THREAD_OF.with(|apart| apart.set(Some(pool)));
 }
 
-/// Whether this thread is a worker of the pool with this address, or runs one of its tasks apart.
-pub(crate) fn runs_tasks_of(pool: usize) -> bool {
-    is_of(pool) || APART.with(Cell::get) == pool
+/// Whether this thread is a worker of this pool, or one of its tasks' own.
+pub(crate) fn runs_tasks_of(pool: PoolId) -> bool {
+    is_of(pool) || OWN_THREAD_OF.with(Cell::get) == Some(pool)
 }
 
-/// Has this worker count a task out of its scope, soon: at the latest when it sleeps, or looks for a
-/// task of another scope. False if this thread is no worker, or is in the middle of a task of another scope:
-/// that may take long, and the scope must not wait for it.
+/// Has this worker count a task out of its scope, soon: at the latest when it sleeps, or looks for
+/// a task of another scope. False if this thread is no worker, or is in the middle of a task of
+/// another scope: that may take long, and the scope must not wait for it.
 #[inline]
-pub(crate) fn leave_later(group: usize) -> bool {
+pub(crate) fn count_out_later(scope: ScopeId) -> bool {
     let current = CURRENT.with(Cell::get);
     if current.is_null() {
         return false;
     }
     // SAFETY: set by the thread's own worker, which outlives everything that runs here.
     let worker = unsafe { &*current };
-    if worker.running.get() != group {
+    if worker.running.get() != Some(scope) {
         return false;
     }
-    if worker.departures.get().0 != group {
-        worker.settle_departures();
+    if worker.finished.get().0 != Some(scope) {
+        worker.count_out_finished();
     }
-    worker.departures.set((group, worker.departures.get().1 + 1));
+    worker.finished.set((Some(scope), worker.finished.get().1 + 1));
     true
 }
 
-/// Counts out, now, whom this worker has to.
-pub(crate) fn settle_departures() {
+/// Counts out, now, the tasks that this worker has finished of a scope.
+pub(crate) fn count_out_finished() {
     let current = CURRENT.with(Cell::get);
     if !current.is_null() {
         // SAFETY: as above.
-        unsafe { &*current }.settle_departures();
+        unsafe { &*current }.count_out_finished();
     }
 }
 
-/// Cancels a task in the middle of something else: a scope that waits for it does not wait for that.
+/// Cancels a task in the middle of something else: a scope that waits for it does not wait for
+/// that.
 pub(crate) fn cancel_here(task: &(impl Run + ?Sized)) -> bool {
     struct Settles;
     impl Drop for Settles {
         fn drop(&mut self) {
-            settle_departures();
+            count_out_finished();
         }
     }
     let _settles = Settles;
@@ -503,15 +505,15 @@ pub(crate) fn run_here(task: Arc<dyn Run + '_>) {
     // SAFETY: as above.
     let worker = unsafe { &*current };
     worker.local.counters.run_here.increment();
-    let outer = worker.running.replace(task.head().group);
+    let outer = worker.running.replace(task.head().scope);
     survive(move || task.run());
     worker.running.set(outer);
 }
 
 /// Runs, in the middle of another task, one that this worker waits for and that is still queued.
 ///
-/// What is left of it in the worker's own queue goes with it, if it is the youngest there: one who starts
-/// and awaits many tasks, one by one, must not fill the queue with shells.
+/// What is left of it in the worker's own queue goes with it, if it is the youngest there: one who
+/// starts and awaits many tasks, one by one, must not fill the queue with stale ones.
 pub(crate) fn run_queued_here(task: Arc<dyn Run + '_>) {
     let level = task.head().level;
     run_here(task);
@@ -524,11 +526,12 @@ pub(crate) fn run_queued_here(task: Arc<dyn Run + '_>) {
 }
 
 /// Tells the pool that this thread, if it is a worker, is going to block in `wait`, in a way that
-/// the pool cannot see. If the pool has [spare threads](super::Builder::spares), one of them takes its
-/// place until `wait` returns; in any case [`Metrics::waiting`](super::Metrics::waiting) counts it.
+/// the pool cannot see. If the pool has [spare threads](super::Builder::spares), one of them takes
+/// its place until `wait` returns; in any case [`Metrics::waiting`](super::Metrics::waiting) counts
+/// it.
 ///
-/// Whatever waits for something of this crate (a lock, a queue, a task) need not be told; this is for
-/// files, sockets and other people's locks.
+/// Whatever waits for something of this crate (a lock, a queue, a task) need not be told; this is
+/// for files, sockets and other people's locks.
 ///
 /// ```
 /// use semaforo::tasks::{self, Pool};

@@ -295,7 +295,7 @@ fn long_running_tasks_have_threads_of_their_own_here_too() {
         let limited = Limited::new(pool.clone(), 2);
         let held = hold(&pool);
         let door = Door::new();
-        // The porter needs the pool's thread for a moment; from then on it does not.
+        // The runner needs the pool's thread for a moment; from then on it does not.
         let passes = Arc::clone(&door);
         let long = limited.at(1).long_running().spawn(move || {
             passes.pass();

@@ -49,10 +49,10 @@ fn queued_tasks_are_gone_when_cancel_returns() {
         let child = stop.token().child();
         let of_a_child = pool.at(3).cancel_on(&child.token()).spawn(move || whole(captured).number);
         let mut joiner = Step::queued(closure.finished());
-        assert_eq!(pool.scheduled().len(), 6, "with the porter of the limited one");
+        assert_eq!(pool.scheduled().len(), 6, "with the runner of the limited one");
         stop.cancel();
         tally.expect_all_dropped();
-        assert_eq!(pool.scheduled().len(), 1, "the porter is left");
+        assert_eq!(pool.scheduled().len(), 1, "the runner is left");
         assert_eq!(joiner.wakes(), 1);
         joiner.expect_ready();
         drop(joiner);

@@ -1,18 +1,19 @@
-//! Tasks on threads of their own. A call has its thread until it ends; so has a future, whose thread sleeps
-//! while it is suspended.
+//! Tasks on threads of their own. A call has its thread until it ends; so has a future, whose
+//! thread sleeps while it is suspended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::Wake;
 
 use super::head::{Run, state, survive};
+use super::pool_state::PoolId;
 use crate::primitive::{Mutex, MutexGuard};
 use crate::wait::parker::Parker;
 
-/// The threads of long-running tasks, each by the number of its task, or of the one that it is a
+/// The threads of long-running tasks, each by the number of its task, or of the task that this is a
 /// part of.
 #[derive(Default)]
-pub(crate) struct Apart {
+pub(crate) struct OwnThreads {
     threads: Mutex<HashMap<u64, Thread>>,
 }
 
@@ -22,7 +23,7 @@ struct Thread {
     woken: Option<Arc<dyn Run>>,
 }
 
-impl Apart {
+impl OwnThreads {
     fn threads(&self) -> MutexGuard<'_, HashMap<u64, Thread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,8 +40,8 @@ impl Apart {
         None
     }
 
-    /// Runs a task of the pool with this address to its end, on this thread.
-    pub(crate) fn run(&self, task: Arc<dyn Run>, pool: usize) {
+    /// Runs a task of this pool to its end, on this thread.
+    pub(crate) fn run(&self, task: Arc<dyn Run>, pool: PoolId) {
         let (id, parker) = (task.head().id, Parker::new());
         self.threads().insert(id, Thread { parker: Arc::clone(&parker), woken: None });
         let mut next = Some(task);

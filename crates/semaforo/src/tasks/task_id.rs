@@ -1,4 +1,4 @@
-//! The numbers of tasks.
+//! The numbers by which tasks are told apart.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

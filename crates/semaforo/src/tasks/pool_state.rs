@@ -1,15 +1,17 @@
-//! What all workers of a pool share.
+//! The state that all workers of a pool share: its queues, its sleepers, its end.
 
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::apart::Apart;
 use super::head::{Run, state, survive};
 use super::levels::Levels;
-use super::local::{Local, NONE};
+use super::local::Local;
 use super::metrics::{LevelMetrics, Metrics};
+use super::own_threads::OwnThreads;
 use super::registry::Registry;
-use super::rest::{Rest, Wait, Woken};
 use super::scheduler::Scheduled;
+use super::sleepers::{Sleepers, Wait, Woken};
 use super::ticks::CLOCK;
 use super::worker::{self, Worker, with_worker_of};
 use crate::policy::{Gate, Opening};
@@ -21,24 +23,25 @@ use crate::synchronizer::Synchronizer;
 #[doc(alias = "work stealing")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// A task that is started inside a task goes to its worker's own queue, from which that takes the
-    /// youngest first, and others steal the oldest, of the most urgent level.
+    /// A task that is started inside a task goes to its worker's own queue, from which that takes
+    /// the youngest first, and others steal the oldest, of the most urgent level.
     ///
-    /// Before every pick a worker looks at the queue of all: it never begins a task of its own while a
-    /// more urgent one, whose start was complete before it looked, is in that queue. In that queue,
-    /// within a level, first come is first served. Between the queues of two workers there is no
-    /// order.
+    /// Before every pick a worker looks at the queue of all: it never begins a task of its own
+    /// while a more urgent one, whose start was complete before it looked, is in that queue. In
+    /// that queue, within a level, first come is first served. Between the queues of two workers
+    /// there is no order.
     #[default]
     Stealing,
     /// All tasks go to the queue of all.
     ///
-    /// A worker never begins a task while a more urgent one is waiting, whose start was complete before
-    /// the worker looked; within a level tasks begin in the order in which they were started.
+    /// A worker never begins a task while a more urgent one is waiting, whose start was complete
+    /// before the worker looked; within a level tasks begin in the order in which they were
+    /// started.
     ///
-    /// That holds also for tasks that a worker waits for: another thread takes its place meanwhile. So with
-    /// more waits inside one another than there are [stand-ins](super::Builder::stand_ins), all wait for
-    /// ever; and so they do if tasks that come first wait for something that such a waiter holds, with
-    /// fewer [spare threads](super::Builder::spares) than such tasks.
+    /// That holds also for tasks that a worker waits for: another thread takes its place meanwhile.
+    /// So with more waits inside one another than there are [stand-ins](super::Builder::stand_ins),
+    /// all wait for ever; and so they do if tasks that come first wait for something that such a
+    /// waiter holds, with fewer [spare threads](super::Builder::spares) than such tasks.
     #[doc(alias = "PriorityTaskScheduler")]
     Strict,
 }
@@ -50,11 +53,16 @@ mod phase {
     pub(super) const DRAINING: u32 = 1;
     /// What is queued is cancelled.
     pub(super) const CANCELLING: u32 = 2;
-    /// Nobody works any more.
+    /// No worker runs anything any more.
     pub(super) const ENDED: u32 = 3;
 }
 
-pub(crate) struct Shared {
+/// What tasks and threads know their pool by: its address, which no other pool has while this one
+/// is there. It is compared, and never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PoolId(NonZeroUsize);
+
+pub(crate) struct PoolState {
     pub(crate) levels: Levels,
     pub(crate) mode: Mode,
     /// Every so many picks the oldest of the less urgent tasks is served; 0 means never.
@@ -62,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) normal: u32,
     pub(crate) threads: usize,
     pub(crate) name: String,
-    pub(crate) rest: Rest,
+    pub(crate) sleepers: Sleepers,
     phase: AtomicU32,
     /// By the number of a worker; those of spare threads are made when they are first needed.
     locals: Box<[OnceLock<Arc<Local>>]>,
@@ -70,14 +78,14 @@ pub(crate) struct Shared {
     used: AtomicU32,
     /// How many tasks are on threads of their own.
     long_running: AtomicU32,
-    apart: Apart,
+    own_threads: OwnThreads,
     pub(crate) futures: Registry,
     /// Opens when the last thread ends.
-    pub(crate) gone: Synchronizer<Gate>,
+    pub(crate) ended: Synchronizer<Gate>,
 }
 
 /// What a pool is made of.
-pub(crate) struct Plan {
+pub(crate) struct PoolSettings {
     pub(crate) threads: usize,
     pub(crate) stand_ins: usize,
     pub(crate) spares: usize,
@@ -88,9 +96,10 @@ pub(crate) struct Plan {
     pub(crate) name: String,
 }
 
-impl Shared {
-    pub(crate) fn new(plan: Plan) -> Arc<Self> {
-        let Plan { threads, stand_ins, spares, levels, normal, mode, aging, name } = plan;
+impl PoolState {
+    pub(crate) fn new(settings: PoolSettings) -> Arc<Self> {
+        let PoolSettings { threads, stand_ins, spares, levels, normal, mode, aging, name } =
+            settings;
         let locals: Box<[_]> = (0..threads + stand_ins + spares).map(|_| OnceLock::new()).collect();
         for local in &locals[..threads] {
             let _ = local.set(Arc::new(Local::new(levels)));
@@ -102,21 +111,20 @@ impl Shared {
             normal,
             threads,
             name,
-            rest: Rest::new(threads, stand_ins, spares),
+            sleepers: Sleepers::new(threads, stand_ins, spares),
             phase: AtomicU32::new(phase::OPEN),
             locals,
             used: AtomicU32::new(threads as u32),
             long_running: AtomicU32::new(0),
-            apart: Apart::default(),
+            own_threads: OwnThreads::default(),
             futures: Registry::new(),
-            gone: Synchronizer::new(Gate, 0),
+            ended: Synchronizer::new(Gate, 0),
         })
     }
 
-    /// By which tasks know their pool.
     #[inline]
-    pub(crate) fn address(self: &Arc<Self>) -> usize {
-        Arc::as_ptr(self) as usize
+    pub(crate) fn id(&self) -> PoolId {
+        PoolId(NonNull::from(self).addr())
     }
 
     /// The queues of all workers that there ever were.
@@ -131,25 +139,25 @@ impl Shared {
             self.locals[index].get_or_init(|| Arc::new(Local::new(self.levels.count()))),
         );
         self.used.fetch_max(index as u32 + 1, Ordering::AcqRel);
-        let shared = Arc::clone(self);
+        let pool = Arc::clone(self);
         let name = format!("{}-{index}", self.name);
-        let body = move || Worker::new(shared, index, local, spare).work();
+        let body = move || Worker::new(pool, index, local, spare).work();
         ThreadBuilder::new().name(name).spawn(body).map(drop)
     }
 
     #[cold]
     fn start_spare(self: &Arc<Self>, index: usize) {
         if self.start_worker(index, true).is_err() {
-            self.rest.lose_spare(index).into_iter().for_each(std::task::Wake::wake);
+            self.sleepers.lose_spare(index).into_iter().for_each(std::task::Wake::wake);
         }
     }
 
     /// A thread ends.
     pub(crate) fn leave(self: &Arc<Self>) {
-        if self.rest.leave() {
-            let Ok(_) = self.gone.release(Opening::Open);
+        if self.sleepers.remove_thread() {
+            let Ok(_) = self.ended.release(Opening::Open);
         } else {
-            // Whoever has looked meanwhile may have found that only this one did not sleep.
+            // A worker that has looked meanwhile may have found that only this one did not sleep.
             self.look_after_end();
         }
     }
@@ -158,18 +166,23 @@ impl Shared {
     #[inline]
     pub(crate) fn enqueue(self: &Arc<Self>, task: Arc<dyn Run>) {
         let state = task.head().load();
+        self.enqueue_as(task, state);
+    }
+
+    /// [`enqueue`](Self::enqueue), for a caller that has just read the task's state.
+    #[inline]
+    pub(crate) fn enqueue_as(self: &Arc<Self>, task: Arc<dyn Run>, state: u32) {
         if state & state::LONG_RUNNING != 0 {
-            return self.run_apart(task);
+            return self.run_on_own_thread(task);
         }
         if self.mode == Mode::Stealing && state & state::FAIR == 0 {
             let mut task = Some(task);
-            with_worker_of(self.address(), |worker| {
+            with_worker_of(self.id(), |worker| {
                 worker.local.push(task.take().expect("called once"));
-                fence(Ordering::SeqCst);
             });
             match task {
                 Some(task) => self.push_global(task),
-                None if self.rest.must_wake() => self.wake(),
+                None if self.sleepers.must_wake() => self.wake(),
                 None => (),
             }
             return;
@@ -177,68 +190,69 @@ impl Shared {
         self.push_global(task);
     }
 
-    /// Adds a task to the queue of all, and wakes somebody.
+    /// Adds a task to the queue of all, and wakes a worker.
     #[inline]
     pub(crate) fn push_global(self: &Arc<Self>, task: Arc<dyn Run>) {
         self.levels.push(task.head().level, task);
-        if self.rest.must_wake() {
+        if self.sleepers.must_wake() {
             self.wake();
         }
         if self.phase.load(Ordering::SeqCst) == phase::ENDED {
-            // Nobody comes for it any more.
+            // No worker comes for it any more.
             self.cancel_queued();
         }
     }
 
-    /// Wakes somebody who sleeps, or starts a spare thread.
+    /// Wakes a sleeping worker, or starts a spare thread.
     #[cold]
     fn wake(self: &Arc<Self>) {
-        match self.rest.take_sleeper() {
+        match self.sleepers.take_sleeper() {
             None => (),
             Some(Woken::Worker(parker)) => std::task::Wake::wake(parker),
             Some(Woken::NewSpare(index)) => self.start_spare(index),
         }
     }
 
-    /// Wakes somebody, if there is something to do and nobody searches: for whoever has searched, has
-    /// left a place, or has moved tasks.
+    /// Wakes a worker, if there is something to do and no other searches: for a worker that has
+    /// searched, has opened a vacancy, or has moved tasks.
     pub(crate) fn wake_if_needed(self: &Arc<Self>) {
         fence(Ordering::SeqCst);
-        if self.rest.must_wake() && self.has_work() {
+        if self.sleepers.must_wake() && self.has_work() {
             self.wake();
         }
     }
 
-    /// Whether something is queued.
+    /// Whether something is queued. For a worker that has already said that it sleeps, or searches no
+    /// more: see [`Local::push`].
     pub(crate) fn has_work(&self) -> bool {
-        !self.levels.is_empty() || self.locals().any(|local| local.smallest() != NONE)
+        !self.levels.is_empty() || self.locals().any(Local::has_tasks)
     }
 
     /// Runs a task on a thread of its own, which a future keeps between its polls.
-    fn run_apart(self: &Arc<Self>, task: Arc<dyn Run>) {
-        let Some(task) = self.apart.wake(task) else { return };
-        self.rest.enter();
+    fn run_on_own_thread(self: &Arc<Self>, task: Arc<dyn Run>) {
+        let Some(task) = self.own_threads.wake(task) else { return };
+        self.sleepers.add_thread();
         self.long_running.fetch_add(1, Ordering::SeqCst);
         if matches!(self.phase(), phase::CANCELLING | phase::ENDED) {
             cancel(task);
-            return self.end_apart();
+            return self.end_own_thread();
         }
-        let shared = Arc::clone(self);
+        let pool = Arc::clone(self);
         let name = format!("{}-long-{}", self.name, task.head().id);
-        let apart = Arc::clone(&task);
+        let begun = Arc::clone(&task);
         let body = move || {
-            worker::be_apart_for(shared.address());
-            shared.apart.run(apart, shared.address());
-            shared.end_apart();
+            worker::own_thread_begins(pool.id());
+            pool.own_threads.run(begun, pool.id());
+            pool.end_own_thread();
         };
         if ThreadBuilder::new().name(name).spawn(body).is_err() {
             // Better late than never.
             self.push_global(task);
-            self.end_apart();
+            self.end_own_thread();
         }
     }
 
-    fn end_apart(self: &Arc<Self>) {
+    fn end_own_thread(self: &Arc<Self>) {
         self.long_running.fetch_sub(1, Ordering::SeqCst);
         self.leave();
     }
@@ -263,7 +277,7 @@ impl Shared {
     pub(crate) fn refusal(&self) -> Option<u32> {
         match self.phase.load(Ordering::Relaxed) {
             phase::OPEN => None,
-            phase::DRAINING if worker::runs_tasks_of(std::ptr::from_ref(self) as usize) => None,
+            phase::DRAINING if worker::runs_tasks_of(self.id()) => None,
             _ => Some(state::SHUT_DOWN),
         }
     }
@@ -287,7 +301,7 @@ impl Shared {
         self.look_after_end();
     }
 
-    /// Has somebody look whether a pool that is closed has nothing left to do.
+    /// Has a worker look whether a pool that is closed has nothing left to do.
     pub(crate) fn look_after_end(self: &Arc<Self>) {
         if self.phase() != phase::OPEN {
             self.wake();
@@ -305,21 +319,21 @@ impl Shared {
         if ended.is_ok() {
             fence(Ordering::SeqCst);
             self.cancel_queued();
-            self.rest.take_all().into_iter().for_each(std::task::Wake::wake);
+            self.sleepers.take_all().into_iter().for_each(std::task::Wake::wake);
         }
     }
 
-    /// A future has ended, or is gone.
-    pub(crate) fn dismiss(self: &Arc<Self>, number: u64) {
+    /// A future has ended, or was dropped.
+    pub(crate) fn unregister(self: &Arc<Self>, number: u64) {
         self.futures.remove(number);
         if self.long_running.load(Ordering::Relaxed) > 0 {
-            self.apart.look_after_end();
+            self.own_threads.look_after_end();
         }
         self.look_after_end();
     }
 
     fn is_drained(&self) -> bool {
-        self.futures.is_empty() && self.rest.is_quiet() && !self.has_work()
+        self.futures.is_empty() && self.sleepers.all_sleep() && !self.has_work()
     }
 
     fn cancel_queued(&self) {
@@ -327,8 +341,8 @@ impl Shared {
         for local in self.locals() {
             std::iter::from_fn(|| local.pop_oldest()).for_each(cancel);
         }
-        // Whoever waits for them does not wait for what else this thread has to do.
-        worker::settle_departures();
+        // Their joiners do not wait for what else this thread has to do.
+        worker::count_out_finished();
     }
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
@@ -343,7 +357,7 @@ impl Shared {
 
     pub(crate) fn metrics(&self) -> Metrics {
         let long_running = self.long_running.load(Ordering::Relaxed) as usize;
-        let (threads, sleeping, spares) = self.rest.counts();
+        let (threads, sleeping, spares) = self.sleepers.counts();
         let mut metrics = Metrics {
             levels: (0..self.levels.count()).map(|_| LevelMetrics::new()).collect(),
             running: long_running,

@@ -1,4 +1,4 @@
-//! What a task has that can be joined.
+//! The state that lets a task be joined: its gate, its joiner's waker, its outcome.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,29 +7,31 @@ use std::task::Waker;
 
 use super::error::{JoinError, Panic};
 use super::head::{Head, Label, Run, Start, caught, resume, state};
-use super::shells::note_cancelled;
+use super::pool_state::PoolId;
+use super::stale::note_cancelled;
 use crate::policy::{Gate, Opening};
 use crate::primitive::{Ordering, TrackedCell};
 use crate::synchronizer::Synchronizer;
 use crate::wait::wake::{Wake, first};
 
-/// What a task that can be joined has besides.
-pub(crate) struct Joint {
+/// What a task that can be joined has besides its work.
+pub(crate) struct JoinState {
     pub(crate) head: Head,
-    /// Which pool's threads run it, by address; 0 if that is not known.
-    pub(crate) pool: usize,
+    /// The pool whose threads run it, if that is known.
+    pub(crate) pool: Option<PoolId>,
     label: Option<Arc<Label>>,
-    /// Opens when the task has finished, if somebody watches it.
+    /// Opens when the task has finished, if a request waits for that.
     gate: Synchronizer<Gate>,
-    /// Written by the handle while `JOINER` is not set; taken by whoever finishes the task, if it is.
+    /// Written by the handle while `JOINER` is not set; taken by the thread that finishes the task,
+    /// if it is.
     waker: TrackedCell<Option<Waker>>,
 }
 
-// SAFETY: the waker is written and taken as its field says, whichever threads those are; the rest can
-// be shared.
-unsafe impl Sync for Joint {}
+// SAFETY: the waker is written and taken as its field says, whichever threads those are; the rest
+// can be shared.
+unsafe impl Sync for JoinState {}
 
-impl Joint {
+impl JoinState {
     #[inline]
     pub(crate) fn new(start: &Start, state: u32) -> Self {
         Self {
@@ -69,10 +71,10 @@ impl Joint {
         None
     }
 
-    /// Tells those who wait that the task has finished; `before` is the state without that.
+    /// Tells the joiners that the task has finished; `before` is the state without that.
     ///
     /// # Panics
-    /// With the panic of a waker, after everyone else has been woken.
+    /// With the panic of a waker, after all other joiners have been woken.
     #[inline]
     pub(crate) fn announce(&self, before: u32) {
         if before & (state::JOINER | state::WATCHED) != 0 {
@@ -117,8 +119,8 @@ impl Joint {
         if state::is_finished(before) {
             return false;
         }
-        // SAFETY: whoever finishes the task from now on finds `JOINER` not set, and does not look.
-        // Nobody else reads or writes.
+        // SAFETY: a thread that finishes the task from now on finds `JOINER` not set, and does not
+        // look. No other reads or writes.
         let stays = self
             .waker
             .look(|slot| unsafe { (*slot).as_ref().is_some_and(|old| old.will_wake(waker)) });
@@ -152,7 +154,8 @@ impl Joint {
         }
     }
 
-    /// Takes the waker back, unless somebody is about to wake it. For the handle only.
+    /// Takes the waker back, unless the thread that finishes the task is about to wake it. For the
+    /// handle only.
     #[cold]
     pub(crate) fn take_waker_back(&self) {
         let before = self.head.state.fetch_and(!state::JOINER, Ordering::AcqRel);
@@ -165,7 +168,7 @@ impl Joint {
 
 /// What a handle can do with a task.
 pub(crate) trait Join<T>: Run {
-    fn joint(&self) -> &Joint;
+    fn join_state(&self) -> &JoinState;
 
     /// Takes the outcome.
     ///
@@ -178,33 +181,34 @@ pub(crate) trait Join<T>: Run {
         Self: 't;
 }
 
-/// Where a task is: before its work, after it, or beyond.
-pub(crate) enum Stage<W, T, X> {
+/// What a task holds: its work, then its outcome, then nothing.
+pub(crate) enum Content<W, T, X> {
     Work(W, X),
     Outcome(Result<T, Panic>),
     Gone,
 }
 
-/// Ends a task with this outcome: leaves it for the handle, or drops it if nobody wants it, and tells
-/// those who wait. Returns a panic that this caused.
+/// Ends a task with this outcome: leaves it for the handle, or drops it if there is none, and tells
+/// the joiners. Returns a panic that this caused.
 ///
 /// # Safety
 /// The caller has started the task, and its work is gone, or may be dropped in its place.
 pub(crate) unsafe fn finish<W, T, X>(
-    joint: &Joint,
-    stage: &TrackedCell<Stage<W, T, X>>,
+    join: &JoinState,
+    content: &TrackedCell<Content<W, T, X>>,
     outcome: Result<T, Panic>,
 ) -> Option<Box<dyn Any + Send>> {
-    // SAFETY: whoever has started it owns the stage. What was there is dropped in its place.
-    let replace = |new| caught(|| stage.look_mut(|old| unsafe { *old = new }));
-    let mut panic = replace(Stage::Outcome(outcome));
-    let before = joint.head.state.fetch_or(state::DONE, Ordering::AcqRel);
+    // SAFETY: the thread that has started the task owns its content. What was there is dropped in
+    // its place.
+    let replace = |new| caught(|| content.look_mut(|old| unsafe { *old = new }));
+    let mut panic = replace(Content::Outcome(outcome));
+    let before = join.head.state.fetch_or(state::DONE, Ordering::AcqRel);
     if before & (state::DETACHED | state::CANCELLED) != 0 {
-        // Nobody else wants the outcome.
-        panic = first(panic, replace(Stage::Gone));
+        // There is no joiner that would take the outcome.
+        panic = first(panic, replace(Content::Gone));
     }
     if before & state::CANCELLED == 0 {
-        panic = first(panic, caught(|| joint.announce(before)));
+        panic = first(panic, caught(|| join.announce(before)));
     }
     panic
 }
@@ -214,17 +218,17 @@ pub(crate) unsafe fn finish<W, T, X>(
 /// # Safety
 /// The task has finished, and this is called once, by the handle.
 pub(crate) unsafe fn take<W, T, X>(
-    joint: &Joint,
-    stage: &TrackedCell<Stage<W, T, X>>,
+    join: &JoinState,
+    content: &TrackedCell<Content<W, T, X>>,
 ) -> Result<T, JoinError> {
-    let state = joint.head.load();
+    let state = join.head.load();
     if state & state::CANCELLED != 0 {
         return Err(JoinError::cancelled(state));
     }
-    // SAFETY: it is done and not cancelled, so the outcome is the handle's, which calls this once. It
-    // is no future that would have to stay where it is.
-    match stage.look_mut(|stage| unsafe { std::mem::replace(&mut *stage, Stage::Gone) }) {
-        Stage::Outcome(outcome) => outcome.map_err(JoinError::Panicked),
+    // SAFETY: it is done and not cancelled, so the outcome is the handle's, which calls this once.
+    // It is no future that would have to stay where it is.
+    match content.look_mut(|content| unsafe { std::mem::replace(&mut *content, Content::Gone) }) {
+        Content::Outcome(outcome) => outcome.map_err(JoinError::Panicked),
         _ => unreachable!("a task that is done has an outcome"),
     }
 }
