@@ -241,7 +241,10 @@ impl<R: ObjectRule> ContendedObject<R> {
             result
         });
         drop(locked);
-        self.finish(&mut wakes);
+        if wakes.is_idle() {
+            return (result, None);
+        }
+        self.finish_some(&mut wakes);
         (result, wakes.take_panic_to_resume())
     }
 
@@ -384,7 +387,10 @@ impl<R: ObjectRule> ContendedObject<R> {
     /// nothing but what is final.
     #[inline]
     fn finish_visit(&self, wakes: &mut Wakes, state: WaiterState, waiter: Pointer<R::Ask>) {
-        self.finish(wakes);
+        if wakes.is_idle() {
+            return;
+        }
+        self.finish_some(wakes);
         if wakes.has_panic() && !std::thread::panicking() {
             self.end_visit(state, waiter);
             wakes.resume_panic();
@@ -590,6 +596,14 @@ impl<R: ObjectRule> ContendedObject<R> {
             rule.leave(outside, lists, waiter, lane, wakes);
             lists.answer(waiter, state, wakes);
             true
+        }
+    }
+
+    /// [`finish`](TimedObject::finish), where there is something to do: mostly that is one wake-up.
+    #[inline(never)]
+    fn finish_some(&self, wakes: &mut Wakes) {
+        if !wakes.wake_only() {
+            self.finish(wakes);
         }
     }
 

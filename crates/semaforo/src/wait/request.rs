@@ -349,6 +349,11 @@ impl<O: Operation, L: Limits> Request<O, L> {
         // SAFETY: passed on from the caller; only shared references to its parts are made.
         unsafe {
             if matches!(state, WaiterState::Served | WaiterState::Passed) {
+                let queued = &*Self::queued(this);
+                if queued.bounds.bounds().is_none() && !queued.waiter.has_waker() {
+                    // The thread that answered it has taken its waker.
+                    return Self::finish_at_once(this);
+                }
                 // What a waker does as it is dropped must not cost the grant, nor may the request be
                 // reachable for others while the output is made.
                 let retiring = Retiring(this);
@@ -391,13 +396,14 @@ impl<O: Operation, L: Limits> Request<O, L> {
         parts.output::<L>(Err(error))
     }
 
-    /// [`finish`](Self::finish), for a request that was granted before it was ever queued.
+    /// [`finish`](Self::finish), for a request that was granted and owns neither a waker nor bounds that
+    /// are registered: there is nothing to be let go of that could run code of a user's.
     ///
     /// # Safety
-    /// As `finish`; and the request is fresh.
+    /// As `finish`; and the request is fresh, or has neither a waker nor bounds.
     #[inline(always)]
     unsafe fn finish_at_once(this: NonNull<Self>) -> Output<O, L> {
-        // SAFETY: passed on from the caller. It has not registered, and has no waker.
+        // SAFETY: passed on from the caller.
         unsafe {
             let parts = Self::finish_parts(this);
             let output = parts.output::<L>(Ok(()));

@@ -223,7 +223,8 @@ impl<A> WaitLists<A> {
             if self.waiting > 1 && self.first(lane) == Some(waiter) {
                 return false;
             }
-            self.detach(waiter);
+            waiter.as_ref().notes(|notes| notes.list = ListKind::Nowhere);
+            self.leave_lane(waiter, lane);
         }
         true
     }

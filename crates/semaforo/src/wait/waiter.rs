@@ -314,6 +314,14 @@ impl<A> Waiter<A> {
     }
 
     /// # Safety
+    /// As [`swap_waker`](Self::swap_waker).
+    #[inline]
+    pub(crate) unsafe fn has_waker(&self) -> bool {
+        // SAFETY: the caller's promise makes this the only access.
+        self.waker.look(|own| unsafe { (*own).is_some() })
+    }
+
+    /// # Safety
     /// The object is locked.
     #[inline]
     pub(crate) unsafe fn would_wake(&self, other: &Waker) -> bool {

@@ -30,7 +30,8 @@ pub(crate) struct Wakes {
     pub(crate) has_payloads: bool,
     /// The watchdog is to be armed.
     pub(crate) arm: bool,
-    panic: Option<Panic>,
+    /// Dropped by hand, so that dropping a batch with nothing in it is no call.
+    panic: ManuallyDrop<Option<Panic>>,
     wakers: [MaybeUninit<Wake>; BATCH],
 }
 
@@ -49,7 +50,7 @@ impl Wakes {
             deferred: false,
             has_payloads: false,
             arm: false,
-            panic: None,
+            panic: ManuallyDrop::new(None),
             wakers: [const { MaybeUninit::uninit() }; BATCH],
         }
     }
@@ -67,6 +68,30 @@ impl Wakes {
             self.wakers[self.len].write(wake);
             self.len += 1;
         }
+    }
+
+    /// Whether there is nothing to do once the lock is released.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.len == 0 && !self.deferred && !self.has_payloads && !self.arm
+    }
+
+    /// Makes the only wake-up, if that is all there is to do. False if there is more, or less.
+    #[inline]
+    pub(crate) fn wake_only(&mut self) -> bool {
+        let only = self.len == 1 && !self.deferred && !self.has_payloads && !self.arm;
+        if only {
+            self.len = 0;
+            self.threads = 0;
+            self.wake_at(0);
+        }
+        only
+    }
+
+    #[cold]
+    fn drop_all(&mut self) {
+        self.wake();
+        drop(self.panic.take());
     }
 
     /// Wakes all that were collected so far, whatever any of them does; threads first, because a waker
@@ -132,7 +157,7 @@ impl Wakes {
     #[inline]
     pub(crate) fn keep_panic(&mut self, panic: Option<Panic>) {
         if panic.is_some() {
-            self.panic = first(self.panic.take(), panic);
+            *self.panic = first(self.panic.take(), panic);
         }
     }
 
@@ -170,7 +195,9 @@ impl Wakes {
 impl Drop for Wakes {
     #[inline]
     fn drop(&mut self) {
-        self.wake();
+        if self.len > 0 || self.panic.is_some() {
+            self.drop_all();
+        }
     }
 }
 
