@@ -370,3 +370,14 @@ fn what_shows_the_promises_exists() {
     }
     assert!(missing.is_empty(), "these show nothing: {missing:#?}");
 }
+
+#[test]
+fn the_types_of_the_glossary_exist() {
+    let declared = Declared::read();
+    let design = read("docs/design.md");
+    let (_, words) = design.split_once("## Words").unwrap();
+    let (words, _) = words.split_once("\n## ").unwrap();
+    let gone: Vec<_> =
+        code(words).filter(|word| is_type(word) && !declared.types.contains(*word)).collect();
+    assert!(gone.is_empty(), "the glossary has these, and the sources do not: {gone:?}");
+}
