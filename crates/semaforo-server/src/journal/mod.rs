@@ -20,33 +20,33 @@
 //!
 //! # Why it can be trusted
 //!
-//! * A segment's zeros are written and synced, and its name is synced, before its first batch. An append
-//! therefore changes neither the file's size nor its blocks: one write, one `fdatasync`, no
-//! metadata. It also cannot run out of space: that is found out while preparing, when nothing
-//! depends on it yet. (On file systems that copy on write, such as btrfs, space is not reserved
-//! that way.)
-//! * Segments are made anew rather than recycled. Old batches in a recycled file would have to be told from
-//! new ones at every start; in a file of zeros everything that is not zero was written for this
-//! segment.
-//! * Every batch has checksums of its header and of its events, seeded with the identity of the journal
-//! and the number of the segment, so that bytes from elsewhere (another segment, another journal, a
-//! message that imitates a batch) never pass for a batch.
+//! * A segment's zeros are written and synced, and its name is synced, before its first batch. An
+//!   append therefore changes neither the file's size nor its blocks: one write, one `fdatasync`,
+//!   no metadata. It also cannot run out of space: that is found out while preparing, when nothing
+//!   depends on it yet. (On file systems that copy on write, such as btrfs, space is not reserved
+//!   that way.)
+//! * Segments are made anew rather than recycled. Old batches in a recycled file would have to be
+//!   told from new ones at every start; in a file of zeros everything that is not zero was written
+//!   for this segment.
+//! * Every batch has checksums of its header and of its events, seeded with the identity of the
+//!   journal and the number of the segment, so that bytes from elsewhere (another segment, another
+//!   journal, a message that imitates a batch) never pass for a batch.
 //! * Every batch says up to which position everything was synced when it was written (its *mark*).
-//! A damaged batch at position `p` is a *torn tail* if nothing after it has a mark of `p` or more:
-//! it was never reported durable, and is cut. Otherwise it had been synced: that is *corruption*,
-//! which is refused with file and offset. With [`Durability::Always`] each mark is the position
-//! before, so a successor is the proof; with the others several batches may be lost at once, and
-//! exactly the longest intact prefix is kept. A segment is synced before its successor is written.
-//! A clean stop, and a second in which nothing comes after a sync, leave an empty batch with such a
-//! mark, so that the last batch does not pass for torn if it rots later. What is left: a batch that
-//! rots within that second, or together with the mark behind it; and with [`Durability::Memory`]
-//! what was not synced when the process was killed.
-//! * What recovery accepts, it makes durable before anything is built on it: the batches that no mark covers are
-//! written again (after a failed sync they may exist in the page cache only), the rest is zeroed,
-//! both are synced.
-//! * A snapshot is written, synced, read back, checked and folded before it gets its name; its name is
-//! synced before anything that it replaces is removed. A crash in between leaves more than needed,
-//! never less.
+//!   A damaged batch at position `p` is a *torn tail* if nothing after it has a mark of `p` or
+//!   more: it was never reported durable, and is cut. Otherwise it had been synced: that is
+//!   *corruption*, which is refused with file and offset. With [`Durability::Always`] each mark is
+//!   the position before, so a successor is the proof; with the others several batches may be lost
+//!   at once, and exactly the longest intact prefix is kept. A segment is synced before its
+//!   successor is written. A clean stop, and a second in which nothing comes after a sync, leave an
+//!   empty batch with such a mark, so that the last batch does not pass for torn if it rots later.
+//!   What is left: a batch that rots within that second, or together with the mark behind it; and
+//!   with [`Durability::Memory`] what was not synced when the process was killed.
+//! * What recovery accepts, it makes durable before anything is built on it: the batches that no
+//!   mark covers are written again (after a failed sync they may exist in the page cache only), the
+//!   rest is zeroed, both are synced.
+//! * A snapshot is written, synced, read back, checked and folded before it gets its name; its name
+//!   is synced before anything that it replaces is removed. A crash in between leaves more than
+//!   needed, never less.
 //! * A failed write or sync is final: the journal refuses everything after it. Trying again is not
 //!   safe, since the kernel may have dropped the pages.
 //!

@@ -14,8 +14,8 @@ pub(super) fn request_digest(request: &Request<'_>) -> u64 {
     let mut headers: Vec<_> = request
         .headers
         .iter()
+        .filter(|(name, _)| !CHANGING.iter().any(|other| name.eq_ignore_ascii_case(other)))
         .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .filter(|(name, _)| !CHANGING.contains(&name.as_str()))
         .collect();
     headers.sort_unstable();
     for (name, value) in headers {
