@@ -311,7 +311,7 @@ subject! {
 }
 
 subject! {
-    Opened(sent): Latch, semaforo::request::Passing<'static, semaforo::policy::Counting>;
+    Opened(sent): Latch, semaforo::request::Passing<'static, semaforo::policy::CountdownPolicy>;
     new: || Latch::new(1);
     ask: |latch| latch.opened();
     provide: |latch| let_go(latch.count_down());
