@@ -115,11 +115,11 @@ pub const MAX_LANES: usize = 4;
 /// - A state that they return fits in `STATE_BITS` bits.
 /// - `release(acquire(state, ask), undo(ask))` gives back what was acquired; it never fails, also
 ///   after other transitions in between.
-/// - Once everyone is [expelled](Self::expel), everyone is from then on.
+/// - Once requests are [expelled](Self::expel), all are from then on.
 ///
 /// A policy that breaks them gets wrong answers, never memory errors. A function that panics
 /// while a request of another is looked at ends that request (its owner panics in turn), and
-/// nobody else is hurt.
+/// no other request is hurt.
 ///
 /// One that panics in `undo` or `release` has given nothing back. The panic comes out of whatever
 /// gave it: of [`Synchronizer::release`](crate::Synchronizer::release), or of dropping a
@@ -141,7 +141,7 @@ pub trait Policy: Copy + Send + Sync + 'static {
     /// How many lanes requests queue in, at most [`MAX_LANES`].
     const LANES: usize = 1;
 
-    /// Whether somebody has to be ready for a panic of these functions.
+    /// Whether the driver has to be ready for a panic of these functions.
     #[doc(hidden)]
     const TRUST: Trust<Self> = Trust::UNKNOWN;
 
@@ -172,7 +172,7 @@ pub trait Policy: Copy + Send + Sync + 'static {
         self.expel(state)
     }
 
-    /// Why nobody may wait any more, if so: everyone who waits is turned away with this.
+    /// Why no request may wait any more, if so: all that wait are turned away with this.
     fn expel(&self, state: u64) -> Option<Self::Refusal> {
         let _ = state;
         None
@@ -185,7 +185,7 @@ pub trait Policy: Copy + Send + Sync + 'static {
     }
 
     /// Whose head is looked at next, given what was just given back (nothing, if a waiter left).
-    /// A lane in which nobody waits is never a good answer.
+    /// A lane in which no request waits is never a good answer.
     fn next_lane(&self, state: u64, given: Option<Self::Give>, waiting: Lanes) -> usize {
         let _ = (state, given);
         waiting.first()

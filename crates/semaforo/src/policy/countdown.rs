@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::{Policy, Trust};
 
-/// Everyone passes once the count is zero. The state is the count.
+/// All requests pass once the count is zero. The state is the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountdownPolicy;
 

@@ -4,16 +4,16 @@ use std::convert::Infallible;
 
 use super::{Policy, Trust};
 
-/// Open or shut; while it is open everyone passes. The state is 1 when open.
+/// Open or shut; while it is open all requests pass. The state is 1 when open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate;
 
 /// What happens to a [`Gate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Everyone passes from now on, and those who wait now.
+    /// All requests pass from now on, and those that wait now.
     Open,
-    /// Nobody passes from now on.
+    /// No request passes from now on.
     Shut,
 }
 

@@ -6,9 +6,9 @@ use std::fmt;
 use super::{Lanes, Owner, Policy, TooManyHolds, Trust};
 
 /// Many readers or one writer, in Hoare's order as [`ReadWrite`](super::ReadWrite); a writer has a
-/// name, and may read and write again, whoever waits.
+/// name, and may read and write again, also while others wait.
 ///
-/// While somebody writes the state is its number, and below it how often it reads and writes;
+/// While an owner writes the state is its number, and below it how often it reads and writes;
 /// otherwise it is how many read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedReadWrite;
@@ -33,7 +33,7 @@ pub enum Exit {
     Downgrade(Owner),
     /// The only reader becomes the writer.
     Upgrade(Owner),
-    /// Somebody who reads, reads once more.
+    /// A reader reads once more.
     ReadAgain(Owner),
 }
 
@@ -88,7 +88,7 @@ impl OwnedReadWrite {
         Self::writer(state) == Some(owner)
     }
 
-    /// Once the last write is given up, the writer's reads are like anybody's.
+    /// Once the last write is given up, the writer's reads are like any owner's.
     const fn without_writer(state: u64) -> u64 {
         if state & HOLDS == 0 { state >> HOLD_BITS & HOLDS } else { state }
     }

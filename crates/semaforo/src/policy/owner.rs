@@ -11,7 +11,7 @@ use super::{Policy, Trust, refusals};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owned;
 
-/// Who holds: a thread or a key, by number. Zero is nobody.
+/// Who holds: a thread or a key, by number. Zero is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(u64);
 
@@ -19,7 +19,7 @@ pub struct Owner(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyHolds;
 
-/// Somebody gave back what another holds, or nobody.
+/// An owner gave back what another holds, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOwner;
 

@@ -21,7 +21,7 @@ pub struct Permits {
 pub enum Giving {
     /// A holder gives back so many.
     Return(u32),
-    /// So many that nobody held are added.
+    /// So many that were not held are added.
     Add(u32),
     /// A holder keeps so many for good.
     Forget(u32),
@@ -202,7 +202,7 @@ impl Error for ReleaseError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exclusive;
 
-/// Something was given back that nobody holds.
+/// Something was given back that is not held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHeld;
 
@@ -210,13 +210,13 @@ const HELD: u64 = 1;
 const BARGING: u64 = 2;
 
 impl Exclusive {
-    /// The state in which nobody holds.
+    /// The state in which it is free.
     #[must_use]
     pub const fn initial(barging: bool) -> u64 {
         if barging { BARGING } else { 0 }
     }
 
-    /// Whether somebody holds.
+    /// Whether it is held.
     #[must_use]
     pub const fn is_held(state: u64) -> bool {
         state & HELD != 0

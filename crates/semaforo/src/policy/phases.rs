@@ -9,7 +9,8 @@ use super::{Policy, Trust, refusals};
 /// Phases: each ends when all registered parties have arrived.
 ///
 /// The state keeps the number of the phase, how many parties are registered, how many of them have
-/// yet to arrive, and whether there are no more phases. Whoever waits asks for the end of a phase.
+/// yet to arrive, and whether there are no more phases. A request that waits asks for the end of a
+/// phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phases {
     hooked: bool,
@@ -172,7 +173,7 @@ impl Policy for Phases {
                 if more > Self::MAX_PARTIES - Self::parties(state) {
                     return Err(PhaserError::TooManyParties);
                 }
-                // Whoever registers while a phase is ending is expected in the next.
+                // A party that registers while a phase is ending is expected in the next.
                 let unarrived = if Self::is_advancing(state) { 0 } else { u64::from(more) };
                 Ok(state + u64::from(more) * ONE_PARTY + unarrived)
             }
@@ -188,7 +189,7 @@ impl Policy for Phases {
         None
     }
 
-    /// Those who wait for the end of different phases do not wait for each other.
+    /// Requests that wait for the end of different phases do not wait for each other.
     #[inline]
     fn overtakes(&self, _: u64, _: u32) -> bool {
         true

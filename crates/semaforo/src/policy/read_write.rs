@@ -35,7 +35,7 @@ pub enum Ending {
     Upgrade,
 }
 
-/// Nobody holds what was to be given up, or a reader who is not alone asked for an upgrade.
+/// What was to be given up is not held, or a reader who is not alone asked for an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSoleReader;
 
@@ -49,7 +49,7 @@ impl ReadWrite {
     /// The lane that writers queue in.
     pub const WRITE_LANE: usize = 1;
 
-    /// The state in which nobody is in.
+    /// The state in which it is free.
     #[must_use]
     pub const fn initial(barging: bool) -> u64 {
         if barging { BARGING } else { 0 }

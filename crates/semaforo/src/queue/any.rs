@@ -126,18 +126,18 @@ macro_rules! taking_any {
 }
 
 /// What a request has, until it has to wait, or after it did not have to.
-struct Found<T> {
+struct UnqueuedItem<T> {
     item: Option<T>,
     index: usize,
 }
 
 /// Touched by the owner of a request only.
-struct Own<T>(TrackedCell<T>);
+struct OwnerCell<T>(TrackedCell<T>);
 
 // SAFETY: nothing can be done with a request through a shared reference.
-unsafe impl<T: Send> Sync for Own<T> {}
+unsafe impl<T: Send> Sync for OwnerCell<T> {}
 
-impl<T> Own<T> {
+impl<T> OwnerCell<T> {
     fn new(value: T) -> Self {
         Self(TrackedCell::new(value))
     }
@@ -151,11 +151,11 @@ impl<T> Own<T> {
 }
 
 /// The waiters of a request for one of several queues, made when it has to wait.
-struct WaitCell<R: Selectable>(Own<OnceCell<OwnedSelectWait<R>>>);
+struct WaitCell<R: Selectable>(OwnerCell<OnceCell<OwnedSelectWait<R>>>);
 
 impl<R: Selectable> WaitCell<R> {
     fn new() -> Self {
-        Self(Own::new(OnceCell::new()))
+        Self(OwnerCell::new(OnceCell::new()))
     }
 
     /// # Safety
@@ -175,7 +175,7 @@ impl<R: Selectable> WaitCell<R> {
 
 /// The operation of [`BlockingQueue::take_any`] and its namesakes.
 pub struct TakeAny<S: Several<Handle: Handle<Target: OneOfSeveral>>> {
-    found: Own<Found<ItemOf<HandleOf<S>>>>,
+    found: OwnerCell<UnqueuedItem<ItemOf<HandleOf<S>>>>,
     /// Dropped before the queues.
     wait: WaitCell<RuleOf<HandleOf<S>>>,
     queues: S,
@@ -183,7 +183,7 @@ pub struct TakeAny<S: Several<Handle: Handle<Target: OneOfSeveral>>> {
 
 impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> TakeAny<S> {
     pub(super) fn request(queues: S) -> Request<Self> {
-        let found = Own::new(Found { item: None, index: 0 });
+        let found = OwnerCell::new(UnqueuedItem { item: None, index: 0 });
         Request::new(Self { queues, found, wait: WaitCell::new() }, ())
     }
 
@@ -206,7 +206,9 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> sealed::Operation for Tak
         match try_take_any(self.queues.handles()) {
             Ok((index, item)) => {
                 // SAFETY: the owner's.
-                unsafe { self.found.look(|found| *found = Found { item: Some(item), index }) };
+                unsafe {
+                    self.found.look(|found| *found = UnqueuedItem { item: Some(item), index })
+                };
                 Attempt::Granted
             }
             Err(_) => Attempt::Unknown,
@@ -249,7 +251,7 @@ impl<S: Several<Handle: Handle<Target: OneOfSeveral>>> fmt::Debug for TakeAny<S>
 /// The operation of [`BlockingQueue::put_any`].
 pub struct PutAny<S: Several<Handle: Handle<Content: Sized>>> {
     /// The item, until there is a place for it.
-    found: Own<Found<ContentOf<HandleOf<S>>>>,
+    found: OwnerCell<UnqueuedItem<ContentOf<HandleOf<S>>>>,
     /// Dropped before the queues.
     wait: WaitCell<BufferRule<ContentOf<HandleOf<S>>>>,
     queues: S,
@@ -259,7 +261,7 @@ pub struct PutAny<S: Several<Handle: Handle<Content: Sized>>> {
 /// case a waker panics.
 fn put_at_once<H: Blocking>(
     queues: &[H],
-    found: &mut Found<ContentOf<H>>,
+    found: &mut UnqueuedItem<ContentOf<H>>,
 ) -> Result<(), TryPutError> {
     let mut why = TryPutError::Closed;
     for (index, queue) in queues.iter().enumerate() {
@@ -284,12 +286,12 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Blocking f
 
 impl<S: Several<Handle: Blocking>> PutAny<S> {
     fn request(queues: S, item: ContentOf<HandleOf<S>>) -> Request<Self> {
-        let found = Own::new(Found { item: Some(item), index: 0 });
+        let found = OwnerCell::new(UnqueuedItem { item: Some(item), index: 0 });
         Request::new(Self { queues, found, wait: WaitCell::new() }, ())
     }
 
     /// The item, wherever it is; for the owner, who does not wait.
-    fn look<R>(&self, change: impl FnOnce(&mut Found<ContentOf<HandleOf<S>>>) -> R) -> R {
+    fn look<R>(&self, change: impl FnOnce(&mut UnqueuedItem<ContentOf<HandleOf<S>>>) -> R) -> R {
         // SAFETY: the owner's, who does not wait. The item lies in the wait once there is one.
         unsafe {
             let wait = self.wait.get();
@@ -297,7 +299,7 @@ impl<S: Several<Handle: Blocking>> PutAny<S> {
                 if let Some(wait) = wait {
                     found.item = wait.item(Option::take);
                 }
-                let keeps = Keeps { found, wait };
+                let keeps = PutBackOnDrop { found, wait };
                 change(&mut *keeps.found)
             })
         }
@@ -318,12 +320,12 @@ impl<S: Several<Handle: Blocking>> PutAny<S> {
 }
 
 /// Puts an item back to where others find it, also if a waker panics.
-struct Keeps<'a, R: Selectable> {
-    found: &'a mut Found<R::Item>,
+struct PutBackOnDrop<'a, R: Selectable> {
+    found: &'a mut UnqueuedItem<R::Item>,
     wait: Option<&'a SelectWait<R>>,
 }
 
-impl<R: Selectable> Drop for Keeps<'_, R> {
+impl<R: Selectable> Drop for PutBackOnDrop<'_, R> {
     fn drop(&mut self) {
         if let Some(wait) = self.wait {
             let item = self.found.item.take();
@@ -440,7 +442,7 @@ impl<T> BlockingQueue<T> {
     where
         S: Several<Handle: Handle<Content = T, Target = Self>>,
     {
-        let mut found = Found { item: Some(item), index: 0 };
+        let mut found = UnqueuedItem { item: Some(item), index: 0 };
         match (put_at_once(queues.handles(), &mut found), found.item) {
             (Err(why), Some(item)) => Err(Rejected { item, why }),
             _ => Ok(found.index),

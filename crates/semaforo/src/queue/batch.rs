@@ -75,10 +75,11 @@ impl<'a, T, L> TakeBatch<'a, T, L> {
         /// Ends the wait after this time, if there is one, counted from when it begins. What was
         /// collected until then is the batch.
         timeout;
-        /// Ends the wait at this instant, if there is one. What was collected until then is the batch.
+        /// Ends the wait at this instant, if there is one. What was collected until then is the
+        /// batch.
         deadline;
-        /// Ends the wait when this token, if there is one, is cancelled. What was collected until then
-        /// is the batch.
+        /// Ends the wait when this token, if there is one, is cancelled. What was collected until
+        /// then is the batch.
         cancel_on;
     }
 
@@ -177,7 +178,7 @@ impl<T> Drop for Collecting<'_, T> {
 }
 
 /// A batch that waits for its next item. If it is dropped, what was collected goes back in the same
-/// step in which the request leaves the line: whoever waits behind it gets that first.
+/// step in which the request leaves the line: the request behind it gets that first.
 struct Suspended<'s, 'a, T> {
     next: Pin<&'s mut Request<TakeNumbered<'a, T>, Limited>>,
     batch: &'s mut Collecting<'a, T>,

@@ -24,12 +24,13 @@ use crate::wait::wake::{self, Panic, resume};
 /// A queue that producers wait for when it is full, and consumers when it is empty.
 ///
 /// First in, first out, unless [built](Self::builder) otherwise: last in, first out, or the smallest
-/// priority first. Whoever waits is served in the order of its coming, and a newcomer never overtakes:
+/// priority first. Waiting requests are served in the order of their coming, and a newcomer never
+/// overtakes:
 /// `try_take` finds nothing while others wait for an item, and `try_put` no room while others wait
 /// for room.
 ///
 /// An item that is handed to a task that never comes for it goes to the next taker, before all others.
-/// Whoever puts an item and fails (closed, cancelled, timed out) has it back.
+/// A put that fails (closed, cancelled, timed out) gives the item back.
 ///
 /// ```
 /// use semaforo::BlockingQueue;
@@ -363,7 +364,7 @@ impl<T> BlockingQueue<T> {
         items
     }
 
-    /// Gives items back that were taken, for those who wait.
+    /// Gives items back that were taken, for the takers that wait.
     pub(super) fn put_back(&self, items: impl IntoIterator<Item = Numbered<T>>) {
         self.object().change(|rule, ring, lists, wakes| {
             items.into_iter().for_each(|item| rule.put_back(ring, item));
@@ -392,7 +393,7 @@ impl<T> BlockingQueue<T> {
         TakeBatch::new(self, max, silence)
     }
 
-    /// Everything that is in the queue, and what those who wait for room bring.
+    /// Everything that is in the queue, and what the puts bring that wait for room.
     #[doc(alias = "drainTo")]
     pub fn drain(&self) -> Vec<T> {
         self.drain_at_most(usize::MAX)
@@ -438,8 +439,8 @@ impl<T> BlockingQueue<T> {
         looked.map(|looked| looked.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
-    /// No more items: those who wait for room get theirs back, and whoever takes gets what is left,
-    /// and is then refused. False if it was closed before.
+    /// No more items: puts that wait for room get theirs back, and takers get what is left,
+    /// and are then refused. False if it was closed before.
     #[doc(alias = "CompleteAdding")]
     pub fn close(&self) -> bool {
         self.object().change(|rule, ring, lists, wakes| rule.close(ring, lists, wakes))
@@ -454,7 +455,7 @@ impl<T> BlockingQueue<T> {
     }
 
     /// How many items there are. For a moment that can be more than there is room for: when items come
-    /// back that somebody was handed and did not take.
+    /// back that a task was handed and did not take.
     #[must_use]
     #[doc(alias = "Count")]
     pub fn len(&self) -> usize {

@@ -17,22 +17,22 @@ use crate::wait::wait_lists::WaitLists;
 use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::Wakes;
 
-/// Those who wait for an item. There are some only if there is no item, but for branches that cannot
-/// be claimed, or are about to look here.
+/// The takers, which wait for an item. There are some only if there is no item, but for branches
+/// that cannot be claimed, or are about to look here.
 pub(super) const TAKERS: Lane = Lane::First;
-/// Those who wait for room. There are some only if there is none, but for branches that cannot be
-/// claimed.
+/// The putters, which wait for space. There are some only if there is none, but for branches that
+/// cannot be claimed.
 pub(super) const PUTTERS: Lane = Lane::Second;
 
 /// The state of a queue, behind its lock.
 ///
-/// If the items lie in a ring, that is slowed down whenever there is something that its users have to
-/// know: somebody waits, an item came back, or the queue is closed.
+/// If the items lie in a ring, that is slowed down whenever there is something that its users have
+/// to know: a request waits, an item came back, or the queue is closed.
 #[derive(Debug)]
 pub struct BufferRule<T> {
     store: Store<T>,
     capacity: Option<usize>,
-    /// Items that were handed to somebody who did not want them, in the order in which they were
+    /// Items that were handed to a taker and came back, in the order in which they were
     /// first handed out. They come before what is in the store.
     returned: VecDeque<(u64, RawItem<T>)>,
     /// How many items have been handed out here.
@@ -91,8 +91,8 @@ impl<T> Contents<T, PutOrTaken> {
     fn take_rank(&mut self) -> Rank {
         let is_key = self.flags & KEYED != 0;
         self.flags &= !KEYED;
-        // SAFETY: the word of a request that puts is that of a rank, and the flag says whether it has
-        // a key, which is not left behind.
+        // SAFETY: the word of a request that puts is that of a rank, and the flag says whether it
+        // has a key, which is not left behind.
         unsafe { Rank::from_word(self.detail.0, is_key) }
     }
 
@@ -165,8 +165,8 @@ impl<T> BufferRule<T> {
         }
     }
 
-    /// Hands an item to the first who waits for one, or stores it if there is room. The rank stays with
-    /// the caller if it is not needed.
+    /// Hands an item to the first who waits for one, or stores it if there is room. The rank stays
+    /// with the caller if it is not needed.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -205,7 +205,8 @@ impl<T> BufferRule<T> {
         })
     }
 
-    /// Puts the item in a slot, if that concerns no other request, and the items lie behind the lock.
+    /// Puts the item in a slot, if that concerns no other request, and the items lie behind the
+    /// lock.
     #[inline(always)]
     pub(super) fn put_alone(
         &mut self,
@@ -225,8 +226,8 @@ impl<T> BufferRule<T> {
         }
     }
 
-    /// Takes the next item and its rank, if that concerns no other request, and the items lie behind
-    /// the lock.
+    /// Takes the next item and its rank, if that concerns no other request, and the items lie
+    /// behind the lock.
     #[inline(always)]
     pub(super) fn take_alone(
         &mut self,
@@ -294,8 +295,8 @@ impl<T> BufferRule<T> {
             return Err(if self.closed { TryTakeError::Closed } else { TryTakeError::Empty });
         };
         if let Some(putter) = first_served(lists, PUTTERS, |_| WaiterState::Served) {
-            // SAFETY: the lock is held, and what is in a lane is alive. A branch was claimed. Who takes
-            // is a user of the queue.
+            // SAFETY: the lock is held, and what is in a lane is alive. A branch was claimed. Who
+            // takes is a user of the queue.
             unsafe {
                 lists.detach(putter);
                 let own = putter.as_ref().ask.with(|slot| slot.take()).map(|item| item.open());
@@ -314,8 +315,8 @@ impl<T> BufferRule<T> {
         Ok((self.next_number(), item))
     }
 
-    /// Gives an item back that was taken, and is not wanted; it comes before all that were not handed
-    /// out before it.
+    /// Gives an item back that was taken, and is not wanted; it comes before all that were not
+    /// handed out before it.
     pub(super) fn put_back(&mut self, ring: &Option<Ring<T>>, (number, item): Numbered<T>) {
         self.take_in(ring, number, RawItem::of(item));
     }
@@ -354,8 +355,8 @@ impl<T> BufferRule<T> {
         self.closed
     }
 
-    /// Turns everyone away who waits, and all newcomers who bring something. False if that was done
-    /// before.
+    /// Turns all requests away that wait, and newcomers that bring something. False if that was
+    /// done before.
     pub(super) fn close(
         &mut self,
         ring: &Option<Ring<T>>,
@@ -401,8 +402,8 @@ impl<T> ObjectRule for BufferRule<T> {
 
     const IS_STREAMED: bool = true;
 
-    /// A thread that finds the ring full or empty looks again for a moment: whoever is about to
-    /// change that can then do so without the lock.
+    /// A thread that finds the ring full or empty looks again for a moment: the thread that is
+    /// about to change that can then do so without the lock.
     #[inline]
     fn tries_first(ring: &Option<Ring<T>>) -> bool {
         ring.is_some()

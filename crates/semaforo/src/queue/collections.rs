@@ -22,7 +22,7 @@ impl<T> BlockingQueue<T> {
 }
 
 impl<T> TransferQueue<T> {
-    /// Leaves these items for whoever takes them. Returns how many: fewer than there are only if the
+    /// Leaves these items for the next takers. Returns how many: fewer than there are only if the
     /// queue is closed, and then the rest is dropped.
     pub fn extend_from(&self, items: impl IntoIterator<Item = T>) -> usize {
         items.into_iter().map_while(|item| self.put(item).ok()).count()
@@ -74,7 +74,7 @@ collections!(BlockingQueue, TransferQueue);
 
 macro_rules! unwind_safe {
     ($($queue:ident),*) => {$(
-        /// Whoever panics in the middle of an operation leaves the queue as if it had done it, or not.
+        /// A panic in the middle of an operation leaves the queue as if it had done it, or not.
         impl<T> UnwindSafe for $queue<T> {}
         /// As above.
         impl<T> RefUnwindSafe for $queue<T> {}

@@ -118,22 +118,22 @@ impl<T> Sender<BlockingQueue<T>> {
 }
 
 impl<T> Sender<SynchronousQueue<T>> {
-    /// Waits for somebody who takes the item: [`SynchronousQueue::put`].
+    /// Waits for a taker of the item: [`SynchronousQueue::put`].
     pub fn put(&self, item: T) -> Request<Transfer<&SynchronousQueue<T>>> {
         self.0.queue.put(item)
     }
 
-    /// Hands an item to somebody who waits for one now, or to nobody: [`SynchronousQueue::try_put`].
+    /// Hands an item to a taker that waits now, or to none: [`SynchronousQueue::try_put`].
     ///
     /// # Errors
-    /// With the item, if nobody waits, or the queue is closed.
+    /// With the item, if no taker waits, or the queue is closed.
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.0.queue.try_put(item)
     }
 }
 
 impl<T> Sender<TransferQueue<T>> {
-    /// Leaves an item for whoever takes it: [`TransferQueue::put`].
+    /// Leaves an item for the next taker: [`TransferQueue::put`].
     ///
     /// # Errors
     /// With the item, if the queue is closed.
@@ -146,10 +146,10 @@ impl<T> Sender<TransferQueue<T>> {
         self.0.queue.transfer(item)
     }
 
-    /// Hands an item to somebody who waits for one now, or to nobody: [`TransferQueue::try_transfer`].
+    /// Hands an item to a taker that waits now, or to none: [`TransferQueue::try_transfer`].
     ///
     /// # Errors
-    /// With the item, if nobody waits, or the queue is closed.
+    /// With the item, if no taker waits, or the queue is closed.
     pub fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.0.queue.try_transfer(item)
     }

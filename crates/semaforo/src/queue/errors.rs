@@ -6,13 +6,13 @@ use std::fmt;
 use crate::policy::refusals;
 use crate::wait::limits::WaitError;
 
-/// The queue is closed; for those who take, it is empty too.
+/// The queue is closed; for requests that take, it is empty too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 /// An item that was not accepted, and why.
 ///
-/// Whoever offers an item and fails has it back.
+/// The caller that offered it has it back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rejected<T, E = Closed> {
     /// The item.
@@ -24,7 +24,7 @@ pub struct Rejected<T, E = Closed> {
 /// Why an item was not accepted at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryPutError {
-    /// There is no room, others wait for room, or nobody waits for an item.
+    /// There is no room, others wait for room, or no taker waits for an item.
     Full,
     /// The queue is closed.
     Closed,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A message, and what its sender is found by, if somebody waits until it is taken.
+/// A message, and what its sender is found by, if that waits until it is taken.
 #[derive(Debug)]
 pub(super) struct Message<T, S> {
     pub(super) number: u64,

@@ -1,8 +1,7 @@
-//! Queues that hand items from those who bring them to those who wait for them.
+//! Queues: items go from requests that put them to requests that take them.
 //!
-//! All of them stand on one core: a lock, a line of those who take, a line of those who put, and a
-//! rule that says who gets what. An item is written straight into the place where a waiting taker
-//! will find it.
+//! All of them are contended objects: a lock, a list of takers, a list of putters, and a
+//! rule that says who gets what. An item is written straight into the slot of a waiting taker.
 
 mod any;
 mod batch;

@@ -5,15 +5,16 @@ use std::mem::MaybeUninit;
 
 /// An item as the rules of the queues move it: a `T` that need not be a valid one at the moment.
 ///
-/// Tokens, the timer and the watchdog reach a queue through a counted object, also after the queue and
-/// its requests were leaked (`mem::forget`), and then what the items borrow may be gone. Moving a
-/// dangling reference as a reference is undefined behaviour even if nobody looks through it; moving
-/// the bytes of a `MaybeUninit` is not. So whatever these three can move stays a raw item: in the slot
-/// of a waiter, among the items that came back, and in the line of messages. It is opened by the
-/// owner of a request, or by a user of the queue, whose borrows show that the item is still valid.
+/// Tokens, the timer and the watchdog reach a queue through a counted object, also after the queue
+/// and its requests were leaked (`mem::forget`), and then what the items borrow may be gone. Moving
+/// a dangling reference as a reference is undefined behaviour even if no code looks through it;
+/// moving the bytes of a `MaybeUninit` is not. So whatever these three can move stays a raw item:
+/// in the slot of a waiter, among the items that came back, and in the line of messages. It is
+/// opened by the owner of a request, or by a user of the queue, whose borrows show that the item is
+/// still valid.
 ///
-/// A raw item that is dropped leaks its item: whoever takes one out of its place opens it or puts it
-/// into another.
+/// A raw item that is dropped leaks its item: code that takes one out of its place opens it or puts
+/// it into another.
 pub(super) struct RawItem<T>(MaybeUninit<T>);
 
 impl<T> RawItem<T> {
@@ -45,7 +46,7 @@ impl<T> RawItem<T> {
         unsafe { self.0.assume_init_ref() }
     }
 
-    /// What is in it, for whoever leaves nothing behind.
+    /// What is in it, for a caller that leaves nothing behind.
     ///
     /// # Safety
     /// The place holds nothing from then on, and says so beside it.

@@ -1,4 +1,4 @@
-//! Where senders and takers of messages meet: what a transfer queue and a synchronous queue share.
+//! What a transfer queue and a synchronous queue share: their object, sending and taking.
 
 use std::fmt;
 use std::ops::Deref;
@@ -41,7 +41,7 @@ impl<T> Rendezvous<T> {
         self.object.get_or_init(|| TransferRule::object(self.eager))
     }
 
-    /// Hands an item to somebody who waits.
+    /// Hands an item to a waiting taker.
     pub(super) fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         if !self.object().outside.shows_takers() {
             return Err(Rejected { item, why: TryPutError::Full });
@@ -130,10 +130,10 @@ impl<Q: sealed::RendezvousQueue> RendezvousQueue for Q {}
 /// The items of the queue behind a handle.
 type ItemOf<H> = <<H as Deref>::Target as sealed::RendezvousQueue>::Item;
 
-/// The operation of those who wait until their message is taken.
+/// The operation of a sender, which waits until its message is taken.
 pub struct Transfer<H>(H);
 
-/// The operation of those who wait for a message.
+/// The operation of a taker, which waits for a message.
 pub struct Receive<H>(H);
 
 impl<H> Transfer<H> {
@@ -218,8 +218,8 @@ impl<H: Handle<Target: RendezvousQueue>> sealed_operation::Operation for Receive
         }
     }
 
-    /// A thread that finds nothing looks again for a moment: whoever is about to leave something can
-    /// then go on at once.
+    /// A thread that finds nothing looks again for a moment: the sender that is about to leave
+    /// something can then go on at once.
     #[inline]
     fn tries_first(&self) -> bool {
         !H::Target::EAGER
@@ -269,7 +269,7 @@ macro_rules! receiving {
             self.rendezvous.try_take()
         }
 
-        /// Every item that could be taken now. Those who wait until theirs is taken are told.
+        /// Every item that could be taken now. Senders that wait until theirs is taken are told.
         pub fn drain(&self) -> Vec<T> {
             self.drain_at_most(usize::MAX)
         }
@@ -279,8 +279,8 @@ macro_rules! receiving {
             self.rendezvous.drain_at_most(max)
         }
 
-        /// No more items: those who wait until theirs is taken get it back, and whoever takes gets
-        /// what is left, and is then refused. False if it was closed before.
+        /// No more items: senders that wait until theirs is taken get it back, and takers get
+        /// what is left, and are then refused. False if it was closed before.
         pub fn close(&self) -> bool {
             self.rendezvous.close()
         }

@@ -1,11 +1,11 @@
-//! A bounded ring that producers and consumers use without a lock, for as long as nobody waits.
+//! A bounded ring that producers and consumers use without a lock, for as long as no request waits.
 
 use std::mem::MaybeUninit;
 
 use crate::primitive::{AtomicU64, Ordering, TrackedCell};
 use crate::wait::parker::Backoff;
 
-/// The ring may be used only by whoever holds the queue's lock.
+/// The ring may be used only by the thread that holds the queue's lock.
 const SLOW: u64 = 1 << 63;
 
 /// A ring of cells, each stamped with the position that it is ready for.
@@ -20,11 +20,11 @@ const SLOW: u64 = 1 << 63;
 /// | `position + 1` | holds the item that was put at that position |
 /// | `position + lap` | free, for the put one lap later |
 ///
-/// Whoever moves a position by compare-and-swap owns the cell there until it stamps it. While `SLOW`
-/// is set in both positions nobody can move them that way; it is set and cleared under the queue's
-/// lock, and then only the lock's holder moves them. Items pass through the stamps (release and
-/// acquire). Whoever sees that a position was moved sees what its mover had seen, so that the ring is
-/// full or empty for nobody when it never was.
+/// The thread that moves a position by compare-and-swap owns the cell there until it stamps it.
+/// While `SLOW` is set in both positions no thread can move them that way; it is set and cleared
+/// under the queue's lock, and then only the lock's holder moves them. Items pass through the
+/// stamps (release and acquire). A thread that sees that a position was moved sees what its mover
+/// had seen, so that the ring is full or empty for no thread when it never was.
 pub struct Ring<T> {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU64>,
@@ -190,13 +190,13 @@ impl<T> Ring<T> {
             .map(drop)
     }
 
-    /// Keeps everyone from using the ring without the lock, which is held.
+    /// Keeps all threads from using the ring without the lock, which is held.
     pub(super) fn slow_down(&self) {
         Self::mark(&self.tail.0, |position| position | SLOW);
         Self::mark(&self.head.0, |position| position | SLOW);
     }
 
-    /// Lets everyone use the ring again.
+    /// Lets all threads use the ring again.
     pub(super) fn speed_up(&self) {
         Self::mark(&self.head.0, |position| position & !SLOW);
         Self::mark(&self.tail.0, |position| position & !SLOW);
@@ -223,9 +223,9 @@ impl<T> Ring<T> {
             return Err(item);
         }
         let cell = self.cell(tail);
-        // Somebody who came before it was slowed down may still be taking what was there.
+        // A thread that came before it was slowed down may still be taking what was there.
         wait_for(&cell.stamp, tail);
-        // SAFETY: the cell is free, and nobody else can move the position.
+        // SAFETY: the cell is free, and no other thread can move the position.
         unsafe { cell.put(tail, item) };
         self.tail.0.store(self.after(tail) | SLOW, Ordering::Release);
         Ok(())
@@ -238,9 +238,9 @@ impl<T> Ring<T> {
             return None;
         }
         let cell = self.cell(head);
-        // Somebody who came before it was slowed down may still be putting it.
+        // A thread that came before it was slowed down may still be putting it.
         wait_for(&cell.stamp, head + 1);
-        // SAFETY: the cell holds an item, and nobody else can move the position.
+        // SAFETY: the cell holds an item, and no other thread can move the position.
         let item = unsafe { cell.take(head + self.lap) };
         self.head.0.store(self.after(head) | SLOW, Ordering::Release);
         Some(item)
@@ -254,7 +254,7 @@ impl<T> Ring<T> {
         }
         let cell = self.cell(head);
         wait_for(&cell.stamp, head + 1);
-        // SAFETY: the cell holds an item, and nobody else can move the position.
+        // SAFETY: the cell holds an item, and no other thread can move the position.
         Some(cell.item.look(|own| look(unsafe { (*own).assume_init_ref() })))
     }
 

@@ -1,4 +1,4 @@
-//! Where a request stands that waits in several queues at once.
+//! The waiters of one request in several queues at once.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,7 +47,7 @@ pub enum Visited {
     Gone,
 }
 
-/// The line of one request that waits in several queues: a branch in each of them.
+/// What one request has that waits in several queues: a branch in each of them.
 ///
 /// It stays where it is until it is dropped, which takes all branches away. The lists of the queues
 /// point into it; only shared references to it are made until then.
@@ -63,7 +63,8 @@ struct SelectBranch<R: Selectable> {
     object: Arc<ContendedObject<R>>,
 }
 
-// SAFETY: as for `ContendedObject`: what branches hold is sent by requests that are `Send` only if it may be.
+// SAFETY: as for `ContendedObject`: what branches hold is sent by requests that are `Send` only if
+// it may be.
 unsafe impl<R: Selectable> Send for SelectWait<R> {}
 // SAFETY: as above.
 unsafe impl<R: Selectable> Sync for SelectWait<R> {}
@@ -148,7 +149,7 @@ impl<R: Selectable> SelectWait<R> {
 
     /// The queue that has served the request.
     pub(super) fn selected(&self) -> usize {
-        self.selection.selected().expect("a request that was served has been claimed by a lists")
+        self.selection.selected().expect("a request that was served has been claimed by a queue")
     }
 
     /// The item that a request was served, and from which queue.
@@ -263,7 +264,8 @@ impl<R: Selectable> SelectWait<R> {
         };
         // SAFETY: the branch was queued there, and this is its owner.
         if !unsafe { branch.object.claim(branch.waiter()) } {
-            // Whoever takes it back, or has not quite handed it over, is done when the lock is free.
+            // The thread that takes it back, or has not quite handed it over, is done when the lock
+            // is free.
             branch.object.locked(|_, _, _| ());
             return false;
         }
@@ -368,7 +370,7 @@ impl<R: Selectable> WaitQueue for SelectWait<R> {
     }
 
     unsafe fn retry(&self, _: Pointer<()>) -> WaiterState {
-        unreachable!("nobody is told to try again in a lists")
+        unreachable!("no request is told to try again in several queues")
     }
 
     unsafe fn withdraw(&self, request: Pointer<()>) {

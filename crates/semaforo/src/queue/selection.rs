@@ -1,17 +1,18 @@
 //! A request that waits in several queues at once, and is served by one of them.
 //!
-//! It has a waiter in every queue (a *branch*), beside which lies a [`BranchLink`] to what they share: the
-//! [`Selection`], in whose own small line the request's waiter stands. A queue that could serve a branch
-//! first *claims* the request: if that still stands in line there, it is the queue's, and every other
-//! queue passes over its branches until the request's owner comes and takes them away.
+//! It has a waiter in every queue (a *branch*), beside which lies a [`BranchLink`] to what they
+//! share: the [`Selection`], in whose own small line the request's waiter stands. A queue that
+//! could serve a branch first *claims* the request: if that still stands in line there, it is the
+//! queue's, and every other queue passes over its branches until the request's owner comes and
+//! takes them away.
 //!
 //! So a queue with items may have branches of takers in its line: ones that cannot be claimed, or
-//! whose owner has just been polled and is about to look at the queue. What comes to such a queue is
-//! put behind what is there, as if nobody waited.
+//! whose owner has just been polled and is about to look at the queue. What comes to such a queue
+//! is put behind what is there, as if no taker waited.
 //!
-//! Locks are taken in the order queue, selection; of two choices, the one at the lower address first.
-//! The selection knows nothing of items, so that it may outlive what they borrow: it is what tokens, the
-//! timer and the branches' wakers reach.
+//! Locks are taken in the order queue, selection; of two choices, the one at the lower address
+//! first. The selection knows nothing of items, so that it may outlive what they borrow: it is what
+//! tokens, the timer and the branches' wakers reach.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -106,7 +107,8 @@ impl ContendedObject<SelectionRule> {
         let selection =
             Self::new(SelectionRule { selected: None, open: queues }, SpinLock::new(), ());
         if MODELLED {
-            // Whoever drops it last has to know that, and loom does not follow the counts of an `Arc`.
+            // The thread that drops it last has to know that, and loom does not follow the counts
+            // of an `Arc`.
             std::mem::forget(Arc::clone(&selection));
         }
         selection
@@ -138,8 +140,8 @@ impl ContendedObject<SelectionRule> {
         self.locked(|_, (), lists| unsafe { lists.detach(request) })
     }
 
-    /// How a request stands that has looked at every queue in vain: refused, ended as it says, or as
-    /// somebody has answered it meanwhile; otherwise `Waiting`.
+    /// How a request stands that has looked at every queue in vain: refused, ended as it says, or
+    /// as another thread has answered it meanwhile; otherwise `Waiting`.
     ///
     /// # Safety
     /// The waiter is alive, was let in here, and this is its owner.
@@ -186,19 +188,21 @@ impl ContendedObject<SelectionRule> {
         });
     }
 
-    /// Takes back a claim on a task that did not come in time: no queue can claim it until it is polled
-    /// and looks at all of them, because they may have passed over its branches.
+    /// Takes back a claim on a task that did not come in time: no queue can claim it until it is
+    /// polled and looks at all of them, because they may have passed over its branches.
     pub(super) fn make_dormant(&self) {
         self.locked(|rule, (), lists| {
             let claimed = lists.granted.front().or_else(|| lists.deferred.front());
             let Some(request) = claimed else { return };
             rule.selected = None;
-            // SAFETY: the lock is held, and what is in a list is alive. One that was told has no waker
-            // any more, so that nothing is collected: it was woken, and finds this when it is polled.
+            // SAFETY: the lock is held, and what is in a list is alive. One that was told has no
+            // waker any more, so that nothing is collected: it was woken, and finds this when it is
+            // polled.
             unsafe {
                 let was = lists.detach(request);
                 match request.as_ref().notes(|notes| notes.late_end()) {
-                    // Whoever is about to tell it that it was claimed tells it this instead.
+                    // The thread that is about to tell it that it was claimed tells it this
+                    // instead.
                     Some(end) if was == ListKind::Deferred => lists.defer(request, end),
                     _ => lists.make_dormant(request, &mut Wakes::new()),
                 }
@@ -247,8 +251,8 @@ impl Wake for ContendedObject<SelectionRule> {
             lists.tell_deferred(wakes);
             // Claimed, and let go again before it was told: it looks for itself.
             if let Some(request) = lists.dormant.front() {
-                // SAFETY: the lock is held, and what is in a list is alive; a task's, because what a
-                // thread is given is never taken back.
+                // SAFETY: the lock is held, and what is in a list is alive; a task's, because what
+                // a thread is given is never taken back.
                 wakes.push(unsafe { wake::Wake::task(request.as_ref().swap_waker(None)) });
             }
         });
@@ -260,8 +264,8 @@ pub(super) struct BranchLink<T> {
     pub(super) selection: Arc<Selection>,
     /// Which of the queues.
     pub(super) index: usize,
-    /// The item of a request that puts one. Belongs to the queue that has claimed the request, and to
-    /// its owner before and afterwards.
+    /// The item of a request that puts one. Belongs to the queue that has claimed the request, and
+    /// to its owner before and afterwards.
     pub(super) item: NonNull<TrackedCell<Option<T>>>,
 }
 
@@ -339,8 +343,8 @@ pub(super) unsafe fn state_of_grant_to<A>(taker: &Waiter<A>) -> WaiterState {
     if thread { WaiterState::Served } else { WaiterState::Granted }
 }
 
-/// The first in a lane who can be served, and is going to be: a branch is claimed for this queue, and
-/// passed over if it cannot be.
+/// The first in a lane who can be served, and is going to be: a branch is claimed for this queue,
+/// and passed over if it cannot be.
 #[inline]
 pub(super) fn first_served<T, D: Detail>(
     lists: &WaitLists<ItemSlot<T, D>>,

@@ -1,4 +1,5 @@
-//! What a request carries to a queue and back: the item that it brings, or the one that it is given.
+//! What a request carries to a queue and back: the item that it brings, or the one that it is
+//! given.
 
 use std::fmt;
 
@@ -7,7 +8,8 @@ use super::raw_item::RawItem;
 use crate::primitive::TrackedCell;
 use crate::wait::waiter::Pointer;
 
-/// What a request carries: the item, and in a detail what the rule of its queue has to know besides.
+/// What a request carries: the item, and in a detail what the rule of its queue has to know
+/// besides.
 pub struct ItemSlot<T, D: Detail> {
     /// Belongs to the lock's holder while its owner waits, and to its owner otherwise.
     contents: TrackedCell<Contents<T, D>>,
@@ -22,8 +24,8 @@ pub trait Detail {
     fn release(&mut self, flags: u64);
 }
 
-/// What is in a slot. Whole words only: a request is moved a lot, and a word that was written in parts
-/// is slow to read.
+/// What is in a slot. Whole words only: a request is moved a lot, and a word that was written in
+/// parts is slow to read.
 pub(super) struct Contents<T, D> {
     item: RawItem<T>,
     pub(super) detail: D,

@@ -11,14 +11,14 @@ use crate::primitive::constant_unless_modelled;
 use crate::wait::operation::objects;
 use crate::wait::request::Request;
 
-/// A queue without room: whoever puts waits for somebody who takes, and the other way round.
+/// A queue without room: a put waits for a taker, and a taker for a put.
 ///
 /// Both are served first come, first served. A put that is cancelled, times out or is dropped takes
 /// its item along.
 ///
 /// A put is done when its item has been handed to a taker. If that was a waiting task, which is then
-/// dropped or never polled again, the item goes to the next taker, before all others; whoever wants to
-/// know that an item was claimed uses [`TransferQueue::transfer`](crate::TransferQueue::transfer).
+/// dropped or never polled again, the item goes to the next taker, before all others; to
+/// know that an item was claimed, use [`TransferQueue::transfer`](crate::TransferQueue::transfer).
 ///
 /// ```
 /// use semaforo::SynchronousQueue;
@@ -55,7 +55,7 @@ impl<T> SynchronousQueue<T> {
         }
     }
 
-    /// Waits for somebody who takes the item.
+    /// Waits for a taker of the item.
     ///
     /// A request that loses a `select!` may have been served already: then its item was taken.
     #[inline]
@@ -68,10 +68,10 @@ impl<T> SynchronousQueue<T> {
         Request::new(Transfer::of(Arc::clone(self)), TransferSlot::sending(item))
     }
 
-    /// Hands an item to somebody who waits for one now, or to nobody.
+    /// Hands an item to a taker that waits now, or to none.
     ///
     /// # Errors
-    /// With the item, if nobody waits, or the queue is closed.
+    /// With the item, if no taker waits, or the queue is closed.
     #[doc(alias = "offer")]
     pub fn try_put(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.rendezvous.try_transfer(item)
@@ -113,7 +113,7 @@ impl<T> SynchronousQueue<T> {
         self.rendezvous.object().waiters_in(TAKERS)
     }
 
-    /// How many wait for somebody to take theirs.
+    /// How many requests wait for a taker.
     #[must_use]
     pub fn waiting_putters(&self) -> usize {
         self.rendezvous.object().waiters_in(SENDERS)

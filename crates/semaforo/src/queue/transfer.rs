@@ -15,7 +15,7 @@ use crate::wait::request::Request;
 /// An unbounded queue in which a sender may leave a message ([`put`](Self::put)), or wait until it is
 /// taken ([`transfer`](Self::transfer)).
 ///
-/// Messages are taken in the order of their coming, whoever waits for which. A transfer that is
+/// Messages are taken in the order of their coming, be they put or transferred. A transfer that is
 /// cancelled, times out or is dropped takes its message along, wherever that stands.
 ///
 /// A transfer is done when its message is claimed: at once by a thread, and by a task when that is
@@ -32,7 +32,7 @@ use crate::wait::request::Request;
 ///         assert_eq!(orders.take().wait(), Ok("coffee"));
 ///         assert_eq!(orders.take().wait(), Ok("tea"));
 ///     });
-///     orders.transfer("tea").wait().unwrap();      // somebody has it now
+///     orders.transfer("tea").wait().unwrap();      // a taker has it now
 /// });
 /// ```
 #[doc(alias = "LinkedTransferQueue")]
@@ -61,7 +61,7 @@ impl<T> TransferQueue<T> {
         }
     }
 
-    /// Leaves an item for whoever takes it. Never waits.
+    /// Leaves an item for the next taker. Never waits.
     ///
     /// # Errors
     /// With the item, if the queue is closed.
@@ -79,9 +79,9 @@ impl<T> TransferQueue<T> {
     /// A request that loses a `select!` may have been served already: then its item was taken.
     ///
     /// With a limit of zero it succeeds only if a *thread* waits: that claims the item at once. A task
-    /// claims it when it is polled, which takes time, and until then nobody can say that the item was
-    /// taken; [`try_transfer`](Self::try_transfer) does not wait for that, and hands the item to a
-    /// waiting task, too.
+    /// claims it when it is polled, which takes time, and until then it is not known whether the
+    /// item was taken; [`try_transfer`](Self::try_transfer) does not wait for that, and hands the
+    /// item to a waiting task, too.
     #[inline]
     pub fn transfer(&self, item: T) -> Request<Transfer<&Self>> {
         Request::new(Transfer::of(self), TransferSlot::sending(item))
@@ -92,14 +92,14 @@ impl<T> TransferQueue<T> {
         Request::new(Transfer::of(Arc::clone(self)), TransferSlot::sending(item))
     }
 
-    /// Hands an item to somebody who waits for one now, or to nobody.
+    /// Hands an item to a taker that waits now, or to none.
     ///
     /// It is done when the item has been handed over, be it to a task that has not claimed it yet. If
     /// that task never comes, the item goes to the next taker. A [`transfer`](Self::transfer) with a
     /// limit of zero is stricter: it fails unless the item is claimed at once, hence by a thread.
     ///
     /// # Errors
-    /// With the item, if nobody waits, or the queue is closed.
+    /// With the item, if no taker waits, or the queue is closed.
     #[doc(alias = "tryTransfer")]
     pub fn try_transfer(&self, item: T) -> Result<(), Rejected<T, TryPutError>> {
         self.rendezvous.try_transfer(item)

@@ -15,10 +15,10 @@ use crate::wait::wait_lists::WaitLists;
 use crate::wait::waiter::{Lane, Pointer, WaiterState};
 use crate::wait::wake::Wakes;
 
-/// Those who wait for a message. There are some only if there is none, but for branches that cannot be
-/// claimed, or are about to look here.
+/// The takers, which wait for a message. There are some only if there is none, but for branches
+/// that cannot be claimed, or are about to look here.
 pub(super) const TAKERS: Lane = Lane::First;
-/// Those who wait until their message is taken.
+/// The senders, which wait until their message is taken.
 pub(super) const SENDERS: Lane = Lane::Second;
 
 /// The state of a queue, behind its lock.
@@ -43,7 +43,8 @@ pub(super) type TransferSlot<T> = ItemSlot<T, MessageNote<T>>;
 pub struct MessageNote<T> {
     /// The message's, once it has one.
     number: u64,
-    /// For a sender, the task that was handed its message; for a taker, who sent what it was handed.
+    /// For a sender, the task that was handed its message; for a taker, who sent what it was
+    /// handed.
     other: Option<Pointer<TransferSlot<T>>>,
     /// How many takers had come when this one had to wait; 0 if it has not.
     came: u64,
@@ -152,7 +153,7 @@ impl<T> TransferRule<T> {
         Ok(())
     }
 
-    /// Hands an item to the first who waits for one, or leaves it for whoever comes.
+    /// Hands an item to the first who waits for one, or leaves it for the next taker.
     pub(super) fn put(
         &mut self,
         lists: &mut WaitLists<TransferSlot<T>>,
@@ -284,8 +285,8 @@ impl<T> TransferRule<T> {
         self.closed
     }
 
-    /// Turns everyone away who waits, and all newcomers who bring something. False if that was done
-    /// before.
+    /// Turns all requests away that wait, and newcomers that bring something. False if that was
+    /// done before.
     pub(super) fn close(
         &mut self,
         hints: &Hints,
@@ -330,8 +331,8 @@ impl<T> TransferRule<T> {
         std::iter::from_fn(|| self.messages.pop()).map(open).collect()
     }
 
-    /// Lets a taker whose message was withdrawn before it came for it wait again, before all who came
-    /// later.
+    /// Lets a taker whose message was withdrawn before it came for it wait again, before all who
+    /// came later.
     fn requeue_taker(
         lists: &mut WaitLists<TransferSlot<T>>,
         taker: Pointer<TransferSlot<T>>,
@@ -420,7 +421,7 @@ impl<T> ObjectRule for TransferRule<T> {
         _: Option<Lane>,
         wakes: &mut Wakes,
     ) {
-        // SAFETY: the lock is held, and the waiter is alive, as is everyone who waits.
+        // SAFETY: the lock is held, and the waiter is alive, as are all that wait.
         unsafe {
             let ask = &waiter.as_ref().ask;
             let (whereabouts, number, other) =
@@ -501,7 +502,7 @@ impl<T> ObjectRule for TransferRule<T> {
 
     #[inline]
     fn before_unlocking(&mut self, hints: &Hints, lists: &WaitLists<TransferSlot<T>>) {
-        // Whoever comes to a closed queue has to learn of it.
+        // A request that comes to a closed queue has to learn of it.
         let messages = self.closed || self.messages.len() > 0;
         let takers = self.closed || lists.first(TAKERS).is_some();
         let seen = u32::from(messages) * MESSAGES + u32::from(takers) * WAITING_TAKERS;

@@ -37,9 +37,10 @@ use crate::wait::wake::{Wakes, resume};
 /// });
 /// ```
 ///
-/// The action runs once per generation, before anybody goes on: in the last party to arrive or, if
-/// that came while the action of the generation before was still running, in whoever ran that.
-/// Whoever comes while it runs belongs to the next generation, and has not arrived before it starts.
+/// The action runs once per generation, before any party goes on: in the last party to arrive or,
+/// if that came while the action of the generation before was still running, in the party that ran
+/// that. A party that comes while it runs belongs to the next generation, and has not arrived
+/// before it starts.
 #[doc(alias = "CyclicBarrier")]
 #[doc(alias = "pthread_barrier_t")]
 #[doc(alias = "std::barrier")]
@@ -48,7 +49,7 @@ pub struct Barrier {
     object: OnceLock<Arc<ContendedObject<BarrierRule>>>,
     /// How many there are at first.
     parties: u32,
-    /// Run by one at a time, so that nobody ever waits for it.
+    /// Run by one at a time, so that no thread ever waits for it.
     action: Option<Mutex<Action>>,
 }
 
@@ -75,7 +76,7 @@ impl Arrival {
     }
 }
 
-/// The barrier is broken: somebody did not come, or left.
+/// The barrier is broken: a party did not come, or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "BrokenBarrierException")]
 pub struct Broken;
@@ -94,7 +95,7 @@ pub enum PartiesError {
 
 /// The parties of the generation that gathers, or whose action runs.
 const ARRIVED: Lane = Lane::First;
-/// Those who came while the action ran.
+/// The parties that came while the action ran.
 const EARLY: Lane = Lane::Second;
 
 /// The state of a barrier, behind its lock.
@@ -128,8 +129,8 @@ struct Acted {
 #[derive(Debug)]
 pub struct Party(TrackedCell<Told>);
 
-/// The index of an arrival, and flags. One word, because a word that was written in parts is slow to
-/// read.
+/// The index of an arrival, and flags. One word, because a word that was written in parts is slow
+/// to read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told(u64);
 
@@ -210,15 +211,15 @@ impl BarrierRule {
         thread.is_some_and(|thread| thread == current().id())
     }
 
-    /// Lets everyone go who has arrived.
+    /// Lets all parties go that have arrived.
     fn trip(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
         self.generation = self.generation.wrapping_add(1);
         answer_all(lists, ARRIVED, WaiterState::Served, wakes);
     }
 
-    /// The action has run: everyone goes, unless the barrier was reset, and those who came meanwhile
-    /// have arrived.
+    /// The action has run: all parties go, unless the barrier was reset, and those that came
+    /// meanwhile have arrived.
     fn go_on(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) -> Acted {
         let acted_for = self.acting.take().map(|acting| acting.generation);
         let went = acted_for == Some(self.generation) && !self.broken;
@@ -228,8 +229,8 @@ impl BarrierRule {
         Acted { went, again: self.admit_early(lists, wakes) }
     }
 
-    /// Counts in those who came while the action ran. True if all have arrived, and the action has to
-    /// run.
+    /// Counts in the parties that came while the action ran. True if all have arrived, and the
+    /// action has to run.
     fn admit_early(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) -> bool {
         while let Some(waiter) = lists.first(EARLY) {
             // SAFETY: the lock is held, and what is in a lane is alive.
@@ -253,7 +254,7 @@ impl BarrierRule {
         false
     }
 
-    /// Everyone who waits learns that it waits in vain.
+    /// All parties that wait learn that they wait in vain.
     fn turn_away(&mut self, lists: &mut WaitLists<Party>, wakes: &mut Wakes) {
         self.arrived = 0;
         answer_all(lists, ARRIVED, WaiterState::Refused, wakes);
@@ -324,7 +325,7 @@ impl ObjectRule for BarrierRule {
         }
     }
 
-    /// Whoever was to run the action, and does not, breaks the barrier.
+    /// The party that was to run the action, and does not, breaks the barrier.
     fn take_back(&mut self, _: &Remaining, waiter: Pointer<Party>) {
         // SAFETY: the lock is held, and the waiter is alive.
         let told = unsafe {
@@ -445,13 +446,14 @@ impl Barrier {
         self.object().waiters()
     }
 
-    /// Whether somebody left, or an action panicked.
+    /// Whether a party left, or an action panicked.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.object().locked(|rule, _, _| rule.broken)
     }
 
-    /// Starts anew: those who have arrived are told that it is [`Broken`], and it no longer is.
+    /// Starts anew: the parties that have arrived are told that it is [`Broken`], and it no longer
+    /// is.
     pub fn reset(&self) {
         self.object().change(|rule, _, lists, wakes| {
             rule.turn_away(lists, wakes);
@@ -506,8 +508,8 @@ impl Barrier {
         Ok(())
     }
 
-    /// Runs the action, as often as there are complete generations, and lets everyone go. False if the
-    /// first of them was reset meanwhile.
+    /// Runs the action, as often as there are complete generations, and lets the parties go. False
+    /// if the first of them was reset meanwhile.
     fn run_action(&self) -> bool {
         let mut first = None;
         loop {
@@ -564,7 +566,7 @@ impl<H: Handle<Target = Barrier>> Arrive<H> {
     /// All have arrived; if this party has to, it runs the action first.
     #[inline]
     fn arrived(self, party: Party) -> Result<Arrival, Broken> {
-        // SAFETY: owned, and nobody else can reach it.
+        // SAFETY: owned, and no other thread can reach it.
         let told = unsafe { party.told(|told| *told) };
         if told.has(Told::ACTS) && !self.0.run_action() {
             return Err(Broken);
@@ -577,7 +579,7 @@ impl<H: Handle<Target = Barrier>> sealed::Operation for Arrive<H> {
     type Queue = ContendedObject<BarrierRule>;
     type Extra = ();
 
-    /// Whoever is last lets the others go before anything else.
+    /// The last party lets the others go before anything else.
     #[inline]
     fn attempt(&self, party: &mut Party) -> Attempt {
         let (object, action) = (self.0.object(), &self.0.action);

@@ -1,4 +1,4 @@
-//! Something that happens, and lets those who wait for it go on.
+//! Events: what is waited for is set, once and for all or one signal at a time.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::wait::request::Request;
 
 use super::introspection;
 
-/// An event that stays set until it is reset: everyone who comes meanwhile passes.
+/// An event that stays set until it is reset: every request that comes meanwhile passes.
 ///
 /// [`AutoEvent`] is the other kind, where each signal lets one through.
 ///
@@ -34,49 +34,14 @@ pub struct Event {
 }
 
 impl Event {
-    constant_unless_modelled! {
-        /// An event that is not set.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { synchronizer: Synchronizer::new(Gate, 0) }
-        }
-    }
-
-    constant_unless_modelled! {
-        /// An event that is set.
-        #[must_use]
-        pub const fn new_set() -> Self {
-            Self { synchronizer: Synchronizer::new(Gate, 1) }
-        }
-    }
-
-    /// Waits until the event is set.
-    #[inline]
-    #[doc(alias = "WaitOne")]
-    #[doc(alias = "Wait")]
-    pub fn happened(&self) -> Request<Passing<'_, Gate>> {
-        self.synchronizer.pass(())
-    }
-
-    /// Sets the event: everyone who waits now passes, and everyone who comes until it is reset.
+    /// Sets the event: every request passes that waits now, or comes until it is reset.
     pub fn set(&self) {
         let Ok(_) = self.synchronizer.release(Opening::Open);
     }
 
-    /// Resets the event: whoever comes from now on waits.
+    /// Resets the event: requests that come from now on wait.
     pub fn reset(&self) {
         let Ok(_) = self.synchronizer.release(Opening::Shut);
-    }
-
-    /// Lets those pass who wait now, and leaves the event as it is. Returns how many.
-    pub fn pulse(&self) -> usize {
-        self.synchronizer.pass_all()
-    }
-
-    /// Whether it is set.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.synchronizer.state() == 1
     }
 
     /// How many could pass now: as many as come, or none.
@@ -84,8 +49,6 @@ impl Event {
     pub fn available(&self) -> u32 {
         if self.is_set() { u32::MAX } else { 0 }
     }
-
-    introspection!();
 }
 
 /// An event that resets itself: each signal lets one waiter through, or is stored for the next one.
@@ -107,32 +70,7 @@ pub struct AutoEvent {
 }
 
 impl AutoEvent {
-    constant_unless_modelled! {
-        /// An event without a signal.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { synchronizer: Synchronizer::new(SignalPolicy, 0) }
-        }
-    }
-
-    constant_unless_modelled! {
-        /// An event with a signal stored.
-        #[must_use]
-        pub const fn new_set() -> Self {
-            Self { synchronizer: Synchronizer::new(SignalPolicy, 1) }
-        }
-    }
-
-    /// Waits for a signal, and uses it up. If the request is dropped after it was let through and
-    /// before it was polled again, the signal goes to the next one.
-    #[inline]
-    #[doc(alias = "WaitOne")]
-    #[doc(alias = "Wait")]
-    pub fn happened(&self) -> Request<Passing<'_, SignalPolicy>> {
-        self.synchronizer.pass(())
-    }
-
-    /// Uses up a stored signal, if there is one and nobody waits.
+    /// Uses up a stored signal, if there is one and no request waits.
     #[must_use]
     pub fn try_pass(&self) -> bool {
         self.synchronizer.acquire_or_not(())
@@ -148,52 +86,103 @@ impl AutoEvent {
         let Ok(_) = self.synchronizer.release(Signal::Reset);
     }
 
-    /// Lets those pass who wait now, and neither uses up nor stores a signal. Returns how many.
-    pub fn pulse(&self) -> usize {
-        self.synchronizer.pass_all()
-    }
-
-    /// Whether a signal is stored.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.synchronizer.state() == 1
-    }
-
     /// How many could pass now: one, or none.
     #[must_use]
     pub fn available(&self) -> u32 {
         u32::from(self.is_set())
     }
-
-    introspection!();
 }
 
-impl Default for Event {
-    fn default() -> Self {
-        Self::new()
-    }
+/// What both kinds of event share; they differ in their policy, and in what is said of them.
+macro_rules! events {
+    ($(
+        $event:ident: $policy:ident;
+        $(#[$unset:meta])* new;
+        $(#[$set:meta])* new_set;
+        $(#[$happened:meta])* happened;
+        $(#[$pulse:meta])* pulse;
+        $(#[$is_set:meta])* is_set;
+    )*) => {$(
+        impl $event {
+            constant_unless_modelled! {
+                $(#[$unset])*
+                #[must_use]
+                pub const fn new() -> Self {
+                    Self { synchronizer: Synchronizer::new($policy, 0) }
+                }
+            }
+
+            constant_unless_modelled! {
+                $(#[$set])*
+                #[must_use]
+                pub const fn new_set() -> Self {
+                    Self { synchronizer: Synchronizer::new($policy, 1) }
+                }
+            }
+
+            $(#[$happened])*
+            #[inline]
+            #[doc(alias = "WaitOne")]
+            #[doc(alias = "Wait")]
+            pub fn happened(&self) -> Request<Passing<'_, $policy>> {
+                self.synchronizer.pass(())
+            }
+
+            $(#[$pulse])*
+            pub fn pulse(&self) -> usize {
+                self.synchronizer.pass_all()
+            }
+
+            $(#[$is_set])*
+            #[must_use]
+            pub fn is_set(&self) -> bool {
+                self.synchronizer.state() == 1
+            }
+
+            introspection!();
+        }
+
+        impl Default for $event {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl fmt::Debug for $event {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($event))
+                    .field("set", &self.is_set())
+                    .field("waiters", &self.waiters())
+                    .finish()
+            }
+        }
+    )*};
 }
 
-impl Default for AutoEvent {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+events! {
+    Event: Gate;
+    /// An event that is not set.
+    new;
+    /// An event that is set.
+    new_set;
+    /// Waits until the event is set.
+    happened;
+    /// Lets the requests pass that wait now, and leaves the event as it is. Returns how many.
+    pulse;
+    /// Whether it is set.
+    is_set;
 
-impl fmt::Debug for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event")
-            .field("set", &self.is_set())
-            .field("waiters", &self.waiters())
-            .finish()
-    }
-}
-
-impl fmt::Debug for AutoEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AutoEvent")
-            .field("set", &self.is_set())
-            .field("waiters", &self.waiters())
-            .finish()
-    }
+    AutoEvent: SignalPolicy;
+    /// An event without a signal.
+    new;
+    /// An event with a signal stored.
+    new_set;
+    /// Waits for a signal, and uses it up. If the request is dropped after it was let through and
+    /// before it was polled again, the signal goes to the next one.
+    happened;
+    /// Lets the requests pass that wait now, and neither uses up nor stores a signal. Returns how
+    /// many.
+    pulse;
+    /// Whether a signal is stored.
+    is_set;
 }

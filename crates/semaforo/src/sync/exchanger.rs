@@ -20,9 +20,9 @@ use crate::wait::wake::Wakes;
 
 /// A place where two meet and swap what they bring, first come, first served.
 ///
-/// A pair, once made, is final: both have what the other brought. Whoever leaves before that has its
-/// own item back, and no other party has seen it. If the first one's waker panics, that reaches the second one's
-/// poll; polled again, it is ready with the first one's item.
+/// A pair, once made, is final: both have what the other brought. A party that leaves before that
+/// has its own item back, and no other party has seen it. If the first one's waker panics, that
+/// reaches the second one's poll; polled again, it is ready with the first one's item.
 ///
 /// ```
 /// use semaforo::Exchanger;
@@ -39,16 +39,16 @@ pub struct Exchanger<T> {
     object: OnceLock<Arc<ContendedObject<PairRule<T>>>>,
 }
 
-// SAFETY: what waits here belongs to those who wait.
+// SAFETY: what waits here belongs to the requests that wait.
 unsafe impl<T: Send> Send for Exchanger<T> {}
 // SAFETY: items are sent from one to another, never shared.
 unsafe impl<T: Send> Sync for Exchanger<T> {}
 
-/// Whoever comes second takes the first one's item and leaves its own.
+/// The second party takes the first one's item and leaves its own.
 #[derive(Debug)]
 pub struct PairRule<T>(Of<T>);
 
-/// Those who wait for another.
+/// The parties that wait for another.
 const FIRST_COMERS: Lane = Lane::First;
 
 /// What one brings, and then what one gets.
@@ -64,7 +64,7 @@ impl<T> Offer<T> {
     }
 
     fn into_item(self) -> T {
-        // SAFETY: owned, and nobody else can reach it.
+        // SAFETY: owned, and no other thread can reach it.
         unsafe { self.swap(None) }.expect("there is always an item, one's own or the other's")
     }
 }
@@ -111,7 +111,7 @@ impl<T> ObjectRule for PairRule<T> {
 
 impl<T> Exchanger<T> {
     constant_unless_modelled! {
-        /// An exchanger where nobody waits.
+        /// An exchanger where no party waits.
         #[must_use]
         pub const fn new() -> Self {
             Self { object: made_when_needed!(PairRule::object()) }

@@ -8,7 +8,7 @@ use crate::primitive::constant_unless_modelled;
 use crate::synchronizer::{Passing, Synchronizer};
 use crate::wait::request::Request;
 
-/// A latch: everyone waits until it has been counted down to zero, and then passes for good.
+/// A latch: requests wait until it has been counted down to zero, and then pass for good.
 ///
 /// ```
 /// use semaforo::Latch;
@@ -75,7 +75,7 @@ impl Latch {
         self.synchronizer.release(CountDown::Add(count)).map(|before| before as u32 + count)
     }
 
-    /// Sets the count to what it was at first. Those who wait go on waiting for the new count.
+    /// Sets the count to what it was at first. Waiting requests go on waiting for the new count.
     pub fn reset(&self) {
         // A reset is always possible.
         let _ = self.synchronizer.release(CountDown::Reset(self.initial));
@@ -87,7 +87,7 @@ impl Latch {
         self.synchronizer.state() as u32
     }
 
-    /// Whether everyone passes.
+    /// Whether all requests pass.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.count() == 0

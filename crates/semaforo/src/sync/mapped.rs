@@ -66,7 +66,7 @@ pub struct MappedReadGuard<G, U: ?Sized> {
     guard: G,
 }
 
-// SAFETY: whoever has it has the guard, and the only reference to the part.
+// SAFETY: its owner has the guard, and the only reference to the part.
 unsafe impl<G: Send, U: ?Sized + Send> Send for MappedGuard<G, U> {}
 // SAFETY: a shared one gives out `&U` only.
 unsafe impl<G: Sync, U: ?Sized + Sync> Sync for MappedGuard<G, U> {}
@@ -201,7 +201,7 @@ macro_rules! maps_shared {
                 part: impl FnOnce(&$value) -> &U,
             ) -> MappedReadGuard<Self, U> {
                 let part = NonNull::from(part(&this));
-                // SAFETY: nobody changes the value, unless it can be while it is shared.
+                // SAFETY: the value does not change, unless it can be while it is shared.
                 unsafe { MappedReadGuard::of(this, part) }
             }
 

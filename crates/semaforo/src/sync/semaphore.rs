@@ -69,7 +69,7 @@ impl Semaphore {
     }
 
     constant_unless_modelled! {
-        /// A semaphore in barging mode: a newcomer may overtake those who wait.
+        /// A semaphore in barging mode: a newcomer may overtake requests that wait.
         ///
         /// Two threads that fight for a permit get several times as much done, because the one
         /// that runs need not hand over to the one that sleeps (`docs/benchmarks.md` has the
@@ -152,7 +152,7 @@ impl Semaphore {
         self.synchronizer.try_ask(permits).map(|()| PermitOf { semaphore: semaphore(), permits })
     }
 
-    /// Adds permits that nobody held, and lets waiters through. Adding none has no effect.
+    /// Adds permits that were not held, and lets waiters through. Adding none has no effect.
     ///
     /// # Errors
     /// If the available and the held ones together would exceed the maximum; then none is added.

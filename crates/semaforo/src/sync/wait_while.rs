@@ -103,7 +103,8 @@ impl<'c, P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'c, P, G, F, Unlimite
 impl<P: Policy, G: LockGuard<Policy = P>, F> WaitWhile<'_, P, G, F, WaitLimits> {
     limit_methods! {
         wait => wait, Self;
-        /// Ends the wait after this time, counted from the first poll, if nothing else ends it before.
+        /// Ends the wait after this time, counted from the first poll, if nothing else ends it
+        /// before.
         timeout;
         /// Ends the wait at this instant, if nothing else ends it before.
         deadline;

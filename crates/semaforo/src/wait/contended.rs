@@ -207,8 +207,8 @@ impl<R: ObjectRule> ContendedObject<R> {
         self.change_locked(self.lock(), change)
     }
 
-    /// [`change_caught`](Self::change_caught), unless `quick` succeeds, which answers no request: then
-    /// there is nothing to be done once the lock is released. Both change the context.
+    /// [`change_caught`](Self::change_caught), unless `quick` succeeds, which answers no request:
+    /// then there is nothing to be done once the lock is released. Both change the context.
     #[inline]
     pub(crate) fn change_unless<C, T>(
         &self,

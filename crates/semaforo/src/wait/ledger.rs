@@ -10,11 +10,11 @@ use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, constant_unless_m
 
 /// What the owners of one lock have given away while they wait.
 ///
-/// An owner that waits gives all its holds away, also those of its other guards. Guards are counted, not
-/// listed: each notes how many waits had begun when it was made. A wait is entered here in the
-/// moment that it gives the holds away, under the object's own lock. A guard that is dropped while
-/// its hold is away releases nothing: the wait has one hold fewer to bring back, and releases what
-/// it has too much.
+/// An owner that waits gives all its holds away, also those of its other guards. Guards are
+/// counted, not listed: each notes how many waits had begun when it was made. A wait is entered
+/// here in the moment that it gives the holds away, under the object's own lock. A guard that is
+/// dropped while its hold is away releases nothing: the wait has one hold fewer to bring back, and
+/// releases what it has too much.
 ///
 /// A guard that another thread makes or drops just then may be mistaken: it finds nothing to
 /// release, and no wait covers it; or it has released the hold of another guard of its owner, which
@@ -58,7 +58,8 @@ struct Absence {
     owner: Owner,
     /// Its number, from 1.
     wait: u64,
-    /// Guards made before the wait, whose holds were away already: its owner waits several times over.
+    /// Guards made before the wait, whose holds were away already: its owner waits several times
+    /// over.
     except: Vec<Range<u64>>,
     /// What is away, or lost, of the other guards that are left.
     away: Holds,
@@ -233,8 +234,8 @@ impl Ledger {
         wait
     }
 
-    /// A wait is over, and its owner has again what it gave away, but for this. Returns which of it is
-    /// too much, because guards were dropped meanwhile.
+    /// A wait is over, and its owner has again what it gave away, but for this. Returns which of it
+    /// is too much, because guards were dropped meanwhile.
     pub(crate) fn come_back(&self, wait: u64, remaining: Holds) -> Holds {
         self.end(wait, remaining, End::Returned)
     }

@@ -249,7 +249,8 @@ impl WaitLimits {
     }
 }
 
-/// The builder methods of something that has [`WaitLimits`], as its field `limits` or as that of what
+/// The builder methods of something that has [`WaitLimits`], as its field `limits` or as that of
+/// what
 /// `$limited` makes of it.
 macro_rules! limit_methods {
     (
