@@ -199,8 +199,11 @@ impl<T> BufferRule<T> {
         wakes: &mut Wakes,
     ) -> Result<(), TryPutError> {
         let (item, mut rank) = (slot.take_item(), slot.take_rank());
-        self.put(ring, lists, (item, &mut rank), wakes).map_err(|(item, why)| {
-            slot.restore(item, rank);
+        let put = self.put(ring, lists, (item, &mut rank), wakes);
+        // A key that was not needed goes with the slot, when the queue is not locked.
+        slot.own().set_rank(rank);
+        put.map_err(|(item, why)| {
+            slot.fill(item);
             why
         })
     }

@@ -130,8 +130,11 @@ impl Rank {
     /// The number, of a rank that has no key.
     #[inline]
     pub(super) fn as_number(&self) -> Option<i64> {
+        if self.is_key {
+            return None;
+        }
         // SAFETY: the flag says that it is a number.
-        (!self.is_key).then(|| unsafe { self.word.number } as i64)
+        Some(unsafe { self.word.number } as i64)
     }
 
     /// Its word; says whether that owns a key.
