@@ -210,6 +210,7 @@ impl<R: Rule> Driven<R> {
             Some(Err(panic)) => {
                 self.check(wakes);
                 wakes.keep_panic(Some(panic));
+                wakes.has_payloads = true;
                 (Content::Nothing, Arrival::Faulted)
             }
             None => (Content::Nothing, Arrival::Faulted),
