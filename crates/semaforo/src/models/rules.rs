@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use super::checker::{explore, explore_within};
-use super::race::{For, HOUR, race, time_passes};
+use super::race::{For, HOUR, time_passes, two_ticks, with};
 use super::task::Task;
 use crate::rule::{Asking, Contended, Hold, Reply, Rule, Waiting};
 use crate::{CancelSource, Request};
@@ -57,21 +57,17 @@ fn unclaimed() -> (Object, Lends, Lends) {
 }
 
 fn watchdog_takes_back(follower: &Lends) {
-    time_passes();
-    time_passes();
+    two_ticks();
     drop(follower.take().resume());
 }
 
 #[test]
 fn taking_back_against_claiming() {
     explore_within(3, || {
-        let (object, ..) = race(
-            unclaimed(),
-            [
-                |(_, lent, _)| drop(lent.take().run()),
-                |(_, _, follower)| watchdog_takes_back(follower),
-            ],
-        );
+        let (object, ..) = with(unclaimed()).race([
+            |(_, lent, _)| drop(lent.take().run()),
+            |(_, _, follower)| watchdog_takes_back(follower),
+        ]);
         account(&object, 1);
     });
 }
@@ -79,10 +75,10 @@ fn taking_back_against_claiming() {
 #[test]
 fn taking_back_against_dropping() {
     explore_within(3, || {
-        let (object, ..) = race(
-            unclaimed(),
-            [|(_, lent, _)| drop(lent.take()), |(_, _, follower)| watchdog_takes_back(follower)],
-        );
+        let (object, ..) = with(unclaimed()).race([
+            |(_, lent, _)| drop(lent.take()),
+            |(_, _, follower)| watchdog_takes_back(follower),
+        ]);
         account(&object, 1);
     });
 }
@@ -96,14 +92,11 @@ fn ending_against_a_newcomer() {
         let first = object.request_owned(TOO_MANY, |units| units).cancel_on(&stop.token());
         let first = Task::queued(first);
         let second: Lends = Task::queued(object.hold_owned(1));
-        let (object, _, first, _) = race(
-            (object, stop, first, second),
-            [
-                |(_, stop, ..)| stop.cancel(),
-                |(object, ..)| drop(object.hold(1).wait()),
-                |(.., second)| drop(second.take().resume()),
-            ],
-        );
+        let (object, _, first, _) = with((object, stop, first, second)).race([
+            |(_, stop, ..)| stop.cancel(),
+            |(object, ..)| drop(object.hold(1).wait()),
+            |(.., second)| drop(second.take().resume()),
+        ]);
         let ended = first.left().poll();
         assert!(matches!(ended, Poll::Ready(Err(ended)) if ended.item == TOO_MANY));
         account(&object, 1);
@@ -117,14 +110,11 @@ fn a_time_limit_against_dropping() {
         let object = Arc::new(Contended::new(Units(1)));
         let first = Task::queued(object.request_owned(TOO_MANY, |units| units).timeout(HOUR));
         let second: Lends = Task::queued(object.hold_owned(1));
-        let (object, ..) = race(
-            (object, first, second),
-            [
-                |_| _ = time_passes(),
-                |(_, first, _)| drop(first.take()),
-                |(.., second)| drop(second.take().resume()),
-            ],
-        );
+        let (object, ..) = with((object, first, second)).race([
+            |_| _ = time_passes(),
+            |(_, first, _)| drop(first.take()),
+            |(.., second)| drop(second.take().resume()),
+        ]);
         account(&object, 1);
     });
 }
@@ -133,13 +123,10 @@ fn a_time_limit_against_dropping() {
 #[test]
 fn the_limit_of_a_thread_against_a_change() {
     explore(|| {
-        let object = race(
-            Contended::new(Units(0)),
-            [
-                |object| object.change(|rule, _| rule.0 += 1),
-                |object| drop(object.hold(1).timeout(HOUR).wait()),
-            ],
-        );
+        let object = with(Contended::new(Units(0))).race([
+            |object| object.change(|rule, _| rule.0 += 1),
+            |object| drop(object.hold(1).timeout(HOUR).wait()),
+        ]);
         account(&object, 1);
     });
 }
@@ -147,14 +134,11 @@ fn the_limit_of_a_thread_against_a_change() {
 #[test]
 fn threads_and_a_task_hand_over() {
     explore_within(3, || {
-        let object = race(
-            Contended::new(Units(1)),
-            [
-                |object| drop(object.hold(1).wait()),
-                |object| drop(object.hold(1).wait()),
-                |object| drop(Task::new(object.hold(1)).run()),
-            ],
-        );
+        let object = with(Contended::new(Units(1))).race([
+            |object| drop(object.hold(1).wait()),
+            |object| drop(object.hold(1).wait()),
+            |object| drop(Task::new(object.hold(1)).run()),
+        ]);
         account(&object, 1);
     });
 }
@@ -166,14 +150,11 @@ fn a_panic_against_dropping() {
         let object = Arc::new(Contended::new(Units(0)));
         let unlucky: Asks = Task::queued(object.request_owned(UNLUCKY, |units| units));
         let second: Lends = Task::queued(object.hold_owned(1));
-        let (object, ..) = race(
-            (object, unlucky, second),
-            [
-                |(object, ..)| object.change(|rule, _| rule.0 += 1),
-                |(_, unlucky, _)| drop(unlucky.take()),
-                |(.., second)| drop(second.take().resume()),
-            ],
-        );
+        let (object, ..) = with((object, unlucky, second)).race([
+            |(object, ..)| object.change(|rule, _| rule.0 += 1),
+            |(_, unlucky, _)| drop(unlucky.take()),
+            |(.., second)| drop(second.take().resume()),
+        ]);
         account(&object, 1);
     });
 }
@@ -201,13 +182,10 @@ impl Rule for Pair {
 #[test]
 fn two_that_meet_answer_each_other() {
     explore(|| {
-        let object = race(
-            Contended::new(Pair(None)),
-            [
-                |object| assert_eq!(object.request(1).wait(), 3),
-                |object| assert_eq!(Task::new(object.request(2)).run(), 3),
-            ],
-        );
+        let object = with(Contended::new(Pair(None))).race([
+            |object| assert_eq!(object.request(1).wait(), 3),
+            |object| assert_eq!(Task::new(object.request(2)).run(), 3),
+        ]);
         assert_eq!((object.waiters(), object.with(|pair| pair.0)), (0, Some(3)));
     });
 }
@@ -251,7 +229,7 @@ mod lock {
     #[test]
     fn a_sleeper_is_woken() {
         explore(|| {
-            let counted = race(Counted::new(), [|it| it.add(true), |it| it.add(false)]);
+            let counted = with(Counted::new()).race([|it| it.add(true), |it| it.add(false)]);
             assert_eq!(counted.count(), 2);
         });
     }
@@ -261,7 +239,7 @@ mod lock {
         explore_within(3, || {
             let sides: [fn(&Counted); 3] =
                 [|it| it.add(true), |it| it.add(false), |it| it.add(false)];
-            assert_eq!(race(Counted::new(), sides).count(), 3);
+            assert_eq!(with(Counted::new()).race(sides).count(), 3);
         });
     }
 }

@@ -342,16 +342,17 @@ impl<R: ObjectRule> ContendedObject<R> {
             // Until it stands otherwise: this is its owner, who must not look again if the rule
             // panics.
             waiter.as_ref().set_state(WaiterState::Faulted);
-            match rule.arrive(outside, lists, waiter, Coming::Again { told }, wakes) {
+            let state = match rule.arrive(outside, lists, waiter, Coming::Again { told }, wakes) {
                 Arrival::Served => WaiterState::Served,
                 Arrival::Refused(_) => WaiterState::Refused,
                 Arrival::Faulted => WaiterState::Faulted,
                 Arrival::Waits(lane) => {
-                    let state = Self::join_lane(rule, outside, lists, waiter, lane, true, wakes);
-                    wakes.arm |= lists.must_arm();
-                    state
+                    Self::join_lane(rule, outside, lists, waiter, lane, true, wakes)
                 }
-            }
+            };
+            // Served or not, it may have let the next one try, which may be a task that does not come.
+            wakes.arm |= lists.must_arm();
+            state
         }
     }
 
