@@ -201,6 +201,9 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let queue = operation.queue();
         // SAFETY: only its owner knows a fresh request.
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
+        // SAFETY: as above.
+        let bounds = unsafe { &(*Self::queued(this)).bounds }.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
         let mut attempt = attempt_now();
         if operation.tries_first() {
             let mut backoff = Backoff::new();
@@ -208,6 +211,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
                 backoff.wait();
                 attempt = attempt_now();
             }
+        } else if due != Due::Now {
+            attempt = queue.look_again(attempt, attempt_now);
         }
         if attempt == Attempt::Granted {
             operation.locked_at(at);
@@ -216,8 +221,6 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
         // SAFETY: as above.
         let queued = unsafe { &*Self::queued(this) };
-        let bounds = queued.bounds.bounds();
-        let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
         queued.waiter.prepare_thread();
