@@ -206,7 +206,8 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let due = bounds.map_or(Due::Never, Bounds::due);
         let mut attempt = attempt_now();
         if operation.tries_first() {
-            let mut backoff = Backoff::new();
+            // Two threads that look too often keep taking the word's cache line from each other.
+            let mut backoff = Backoff::patient();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
                 attempt = attempt_now();
