@@ -150,6 +150,11 @@ pub trait Policy: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const TRIES_FIRST: bool = false;
 
+    /// Whether a thread that is denied, while no request waits, looks again for half a microsecond
+    /// before it queues: for what is often held, or not there, for a moment only.
+    #[doc(hidden)]
+    const LOOKS_AGAIN: bool = false;
+
     /// The state after granting `ask`, or `None` if it has to wait.
     #[doc(alias = "tryAcquire")]
     #[doc(alias = "tryAcquireShared")]

@@ -17,6 +17,7 @@ mod chosen {
     /// Time passes, and the timer thread runs.
     pub(crate) const MODELLED: bool = false;
 
+    #[inline]
     pub(crate) fn pause() {
         std::hint::spin_loop();
     }

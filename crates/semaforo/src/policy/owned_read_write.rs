@@ -101,6 +101,7 @@ impl Policy for OwnedReadWrite {
     type Misuse = NotHeldSo;
 
     const TRUST: Trust<Self> = Trust::NEVER_PANICS;
+    const LOOKS_AGAIN: bool = true;
     const LANES: usize = 2;
 
     fn acquire(&self, state: u64, entry: Entry) -> Option<u64> {

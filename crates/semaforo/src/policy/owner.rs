@@ -65,6 +65,7 @@ impl Policy for Owned {
     type Misuse = NotOwner;
 
     const TRUST: Trust<Self> = Trust::NEVER_PANICS;
+    const LOOKS_AGAIN: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, owner: Owner) -> Option<u64> {

@@ -121,6 +121,7 @@ impl Policy for Permits {
     type Misuse = ReleaseError;
 
     const TRUST: Trust<Self> = Trust::NEVER_PANICS;
+    const LOOKS_AGAIN: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, permits: u32) -> Option<u64> {
@@ -230,6 +231,7 @@ impl Policy for Exclusive {
     type Misuse = NotHeld;
 
     const TRUST: Trust<Self> = Trust::NEVER_PANICS;
+    const LOOKS_AGAIN: bool = true;
 
     #[inline]
     fn acquire(&self, state: u64, (): ()) -> Option<u64> {

@@ -75,6 +75,7 @@ impl Policy for ReadWrite {
     type Misuse = NotSoleReader;
 
     const TRUST: Trust<Self> = Trust::NEVER_PANICS;
+    const LOOKS_AGAIN: bool = true;
 
     const LANES: usize = 2;
 

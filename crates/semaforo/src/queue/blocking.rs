@@ -573,11 +573,6 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     fn queue(&self) -> &Self::Queue {
         self.0.object()
     }
-
-    #[inline]
-    fn is_streamed(&self) -> bool {
-        true
-    }
 }
 
 impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> Operation for Put<H> {
@@ -615,11 +610,6 @@ impl<H: Handle<Content: Sized, Target = BlockingQueue<ContentOf<H>>>> sealed::Op
     #[inline]
     fn queue(&self) -> &Self::Queue {
         self.0.object()
-    }
-
-    #[inline]
-    fn is_streamed(&self) -> bool {
-        true
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::bounds::Bounds;
-use super::parker::Backoff;
+use super::parker::{Backoff, Looks};
 use super::rule::{Arrival, Coming, Held, Lock, ObjectRule};
 use super::timer::{TIMER, Watch};
 use super::wait_lists::{Visit, WaitLists};
@@ -30,6 +30,7 @@ pub struct ContendedObject<R: ObjectRule> {
     inside: TrackedCell<Inside<R>>,
     pub(crate) outside: R::Outside,
     patience: AtomicU32,
+    looks: Looks,
     watch: Watch,
     me: Weak<Self>,
 }
@@ -91,6 +92,7 @@ impl<R: ObjectRule> ContendedObject<R> {
             inside: TrackedCell::new(Inside { rule, lists: WaitLists::new() }),
             outside,
             patience: AtomicU32::new(u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX)),
+            looks: Looks::new(),
             watch: Watch::new(),
             me: me.clone(),
         })
@@ -661,6 +663,12 @@ impl<R: ObjectRule> WaitQueue for ContendedObject<R> {
     #[inline]
     fn tries_first(&self) -> bool {
         R::tries_first(&self.outside)
+    }
+
+    #[inline]
+    fn look_again(&self, attempt: Attempt, attempt_again: impl FnMut() -> Attempt) -> Attempt {
+        let may_change = |attempt| R::may_change_soon(&self.outside, attempt);
+        self.looks.look_again(attempt, attempt_again, may_change)
     }
 
     #[inline]

@@ -65,14 +65,6 @@ pub(crate) mod sealed {
             self.queue().tries_first()
         }
 
-        /// Whether many follow each other here: then a thread that attempts it for a moment waits
-        /// longer between two attempts. Otherwise a producer and a consumer that are equally fast
-        /// would fight for the cache lines of a single item, one item after another.
-        #[inline]
-        fn is_streamed(&self) -> bool {
-            false
-        }
-
         /// A thread begins to wait for this, or has waited.
         #[inline]
         fn thread_waits(&self, begins: bool) {

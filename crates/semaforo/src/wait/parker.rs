@@ -5,11 +5,13 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
+use super::contended::Attempt;
 use super::user_code;
 use super::waiter::{Waiter, WaiterState};
 use super::wake::settle_debts;
 use crate::primitive::{
-    Condvar, MODELLED, Mutex, constant_thread_local, now, pause, thread_local, time_left, yield_now,
+    AtomicU32, Condvar, MODELLED, Mutex, Ordering, constant_thread_local, now, pause, thread_local,
+    time_left, yield_now,
 };
 
 /// About a microsecond of pauses: longer than a hand-off between two running threads takes, shorter
@@ -128,6 +130,78 @@ impl Pauses {
         let fewer = (number / 2).max(Self::FEWEST);
         let waits = if self.number == PAUSES { 0 } else { waits + 1 };
         PAUSING.with(|pausing| pausing.set((fewer, waits)));
+    }
+}
+
+/// How often a thread looks at one object again before it joins its line. If that was in vain, because
+/// what is asked for is held for longer than a moment there, threads look less and less, then not at
+/// all, and only now and then try whether that is still so.
+#[derive(Debug)]
+pub(crate) struct Looks(AtomicU32);
+
+impl Looks {
+    /// With the pauses about half a microsecond: much longer than a lock is held that guards a few
+    /// fields, much shorter than a wake-up takes.
+    const MOST: u32 = 8;
+    /// Before each look. A look takes the word's cache line from the thread that holds what is asked for:
+    /// that one gets more done in between if there are not too many.
+    const PAUSES: u32 = 2;
+    /// How many waits without a look come between two with all of them.
+    const WAITS_BETWEEN: u32 = 64;
+    /// Below, how often to look; above, how many waits there were since, if not at all.
+    const WAIT: u32 = 1 << 8;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(Self::MOST))
+    }
+
+    /// Attempts again for a moment, for as long as what the last attempt came to may change soon.
+    pub(crate) fn look_again(
+        &self,
+        mut attempt: Attempt,
+        mut attempt_again: impl FnMut() -> Attempt,
+        may_change: impl Fn(Attempt) -> bool,
+    ) -> Attempt {
+        let number = if may_change(attempt) { self.number() } else { 0 };
+        for _ in 0..number {
+            (0..Self::PAUSES).for_each(|_| pause());
+            attempt = attempt_again();
+            if attempt == Attempt::Granted {
+                self.note(Self::MOST);
+                return attempt;
+            }
+            if !may_change(attempt) {
+                // That says nothing about the next time.
+                return attempt;
+            }
+        }
+        if number > 0 {
+            self.note(number / 4);
+        }
+        attempt
+    }
+
+    fn number(&self) -> u32 {
+        // A checker of models delays an attempt as it likes.
+        if MODELLED {
+            return 0;
+        }
+        let noted = self.0.load(Ordering::Relaxed);
+        if noted > 0 && noted < Self::WAIT {
+            return noted;
+        }
+        if noted >= Self::WAITS_BETWEEN * Self::WAIT {
+            return Self::MOST;
+        }
+        self.0.store(noted + Self::WAIT, Ordering::Relaxed);
+        0
+    }
+
+    /// Threads that disagree do not matter. Written only if it is news, since all of them read it.
+    fn note(&self, number: u32) {
+        if self.0.load(Ordering::Relaxed) != number {
+            self.0.store(number, Ordering::Relaxed);
+        }
     }
 }
 
@@ -366,6 +440,49 @@ mod tests {
     fn yields_that_take_no_time_go_on() {
         let all = |_| yields_of_a_wait(Duration::ZERO) == YIELDS;
         assert!((0..20 * Yields::WAITS_BETWEEN).any(all));
+    }
+
+    /// How often a thread looks again, if every attempt comes to this.
+    fn looks(looks: &Looks, came_to: Attempt) -> u32 {
+        let mut number = 0;
+        let attempt_again = || {
+            number += 1;
+            came_to
+        };
+        let denied = |attempt| attempt == Attempt::Denied(0);
+        looks.look_again(Attempt::Denied(0), attempt_again, denied);
+        number
+    }
+
+    /// In vain a thread looks less and less, then not at all, and tries all of it again now and then:
+    /// what happened at one object says nothing of another.
+    #[test]
+    fn looking_that_was_in_vain_is_not_repeated_for_a_while() {
+        let (here, elsewhere) = (Looks::new(), Looks::new());
+        for _ in 0..2 {
+            assert_eq!(looks(&here, Attempt::Denied(0)), Looks::MOST);
+            assert_eq!(looks(&here, Attempt::Denied(0)), Looks::MOST / 4);
+            for _ in 0..Looks::WAITS_BETWEEN {
+                assert_eq!(looks(&here, Attempt::Denied(0)), 0);
+            }
+        }
+        assert_eq!(looks(&elsewhere, Attempt::Denied(0)), Looks::MOST);
+    }
+
+    #[test]
+    fn looking_that_was_worth_it_is_repeated() {
+        let here = Looks::new();
+        looks(&here, Attempt::Denied(0));
+        assert_eq!(looks(&here, Attempt::Granted), 1);
+        assert_eq!(looks(&here, Attempt::Denied(0)), Looks::MOST);
+    }
+
+    /// A request waits (or the like): the thread goes and stands behind it. That was not in vain.
+    #[test]
+    fn looking_stops_as_soon_as_a_request_waits() {
+        let here = Looks::new();
+        assert_eq!(looks(&here, Attempt::Denied(1)), 1);
+        assert_eq!(looks(&here, Attempt::Denied(0)), Looks::MOST);
     }
 
     /// How often a thread looks, by a backoff whose yields take so long each, until it would queue.

@@ -201,14 +201,19 @@ impl<O: Operation, L: Limits> Request<O, L> {
         let queue = operation.queue();
         // SAFETY: only its owner knows a fresh request.
         let attempt_now = || operation.attempt(unsafe { &mut *Self::ask(this) });
+        // SAFETY: as above.
+        let bounds = unsafe { &(*Self::queued(this)).bounds }.bounds();
+        let due = bounds.map_or(Due::Never, Bounds::due);
         let mut attempt = attempt_now();
         if operation.tries_first() {
-            let streamed = operation.is_streamed();
-            let mut backoff = if streamed { Backoff::patient() } else { Backoff::new() };
+            // Two threads that look too often keep taking the word's cache line from each other.
+            let mut backoff = Backoff::patient();
             while attempt != Attempt::Granted && !backoff.is_spent() {
                 backoff.wait();
                 attempt = attempt_now();
             }
+        } else if due != Due::Now {
+            attempt = queue.look_again(attempt, attempt_now);
         }
         if attempt == Attempt::Granted {
             operation.locked_at(at);
@@ -217,8 +222,6 @@ impl<O: Operation, L: Limits> Request<O, L> {
         }
         // SAFETY: as above.
         let queued = unsafe { &*Self::queued(this) };
-        let bounds = queued.bounds.bounds();
-        let due = bounds.map_or(Due::Never, Bounds::due);
         // SAFETY: pinned, and withdrawn when it is dropped.
         let waiter = unsafe { Self::waiter(this) };
         queued.waiter.prepare_thread();

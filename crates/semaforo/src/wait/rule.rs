@@ -8,8 +8,8 @@ use super::wake::Wakes;
 /// The rule of a [`ContendedObject`](super::contended::ContendedObject), and its state behind the
 /// lock.
 ///
-/// All functions but [`tries_first`](Self::tries_first) are called under the object's lock. Every
-/// waiter that they are given is alive and pinned.
+/// All functions but [`tries_first`](Self::tries_first) and [`may_change_soon`](Self::may_change_soon)
+/// are called under the object's lock. Every waiter that they are given is alive and pinned.
 pub trait ObjectRule: Sized {
     /// What a waiter brings, and where it finds what it gets.
     type Ask;
@@ -46,6 +46,13 @@ pub trait ObjectRule: Sized {
     /// Whether a thread tries for a moment before it queues.
     fn tries_first(outside: &Self::Outside) -> bool {
         let _ = outside;
+        false
+    }
+
+    /// Whether a thread whose attempt came to this looks again for a moment before it queues: no request
+    /// waits, so that it overtakes none, and what it asks for may be free soon.
+    fn may_change_soon(outside: &Self::Outside, attempt: Attempt) -> bool {
+        let _ = (outside, attempt);
         false
     }
 

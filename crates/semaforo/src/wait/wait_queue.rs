@@ -81,6 +81,14 @@ pub trait WaitQueue: TimedObject {
     /// Whether a thread tries for a moment before it queues.
     fn tries_first(&self) -> bool;
 
+    /// Attempts again for a moment, before a thread queues, if what the attempt came to may change soon
+    /// and no request waits; returns what the last attempt came to.
+    #[inline]
+    fn look_again(&self, attempt: Attempt, attempt_again: impl FnMut() -> Attempt) -> Attempt {
+        let _ = attempt_again;
+        attempt
+    }
+
     /// Grants the waiter's ask, refuses it, ends it as `give_up` says, or queues it, and returns its
     /// state. `attempt` is what came of asking without the lock.
     ///

@@ -134,16 +134,14 @@ impl Wakes {
         if threads.count_ones() as usize == len {
             return;
         }
-        // Owed all at once, so that a waker that blocks does not keep the others from being woken.
-        let nested = WAKING.with(Cell::get) != Waking::No;
-        for index in (0..len).filter(|index| threads >> index & 1 == 0) {
-            // SAFETY: each slot that was written is read once.
-            owe(unsafe { self.wakers[index].assume_init_read() }.waker);
+        let tasks = (u32::MAX >> (u32::BITS as usize - len)) & !threads;
+        let unwoken = Unwoken { wakers: self.wakers.as_ptr(), left: Cell::new(tasks) };
+        if WAKING.with(Cell::get) != Waking::No {
+            std::iter::from_fn(|| unwoken.next()).for_each(owe);
+            return;
         }
-        if !nested {
-            self.keep_panic(wake_owed());
-            WAKING.with(|waking| waking.set(Waking::No));
-        }
+        let panic = unwoken.wake();
+        self.keep_panic(panic);
     }
 
     #[inline]
@@ -210,6 +208,55 @@ constant_thread_local! {
 
 constant_thread_local! {
     static OWED: RefCell<VecDeque<Waker>> = RefCell::new(VecDeque::new());
+}
+
+constant_thread_local! {
+    /// The batch that this thread is waking, if it is; on its stack.
+    static UNWOKEN: Cell<*const Unwoken> = Cell::new(std::ptr::null());
+}
+
+/// The tasks of a batch that are still to be woken. If one of their wakers blocks, the others are woken
+/// before it sleeps.
+struct Unwoken {
+    wakers: *const MaybeUninit<Wake>,
+    /// The slots that are left.
+    left: Cell<u32>,
+}
+
+impl Unwoken {
+    /// Wakes all of them, and returns the first panic. Not within another wake-up of this thread.
+    fn wake(&self) -> Option<Panic> {
+        WAKING.with(|waking| waking.set(Waking::Yes));
+        UNWOKEN.with(|unwoken| unwoken.set(self));
+        let mut panic = self.wake_left();
+        UNWOKEN.with(|unwoken| unwoken.set(std::ptr::null()));
+        if WAKING.with(Cell::get) == Waking::Owing {
+            panic = first(panic, wake_owed());
+        }
+        WAKING.with(|waking| waking.set(Waking::No));
+        panic
+    }
+
+    #[inline]
+    fn wake_left(&self) -> Option<Panic> {
+        let mut panic = None;
+        while let Some(waker) = self.next() {
+            panic = first(panic, wake_caught(waker));
+        }
+        panic
+    }
+
+    #[inline]
+    fn next(&self) -> Option<Waker> {
+        let left = self.left.get();
+        if left == 0 {
+            return None;
+        }
+        self.left.set(left & (left - 1));
+        // SAFETY: a slot that is left was written, and is read once. The batch outlives this.
+        let wake = unsafe { (*self.wakers.add(left.trailing_zeros() as usize)).assume_init_read() };
+        Some(wake.waker)
+    }
 }
 
 constant_thread_local! {
@@ -294,7 +341,9 @@ fn wake_caught(waker: Waker) -> Option<Panic> {
 /// goes to sleep, which may be in the middle of a wake-up.
 #[cold]
 fn wake_owed() -> Option<Panic> {
-    let mut panic = None;
+    // SAFETY: it is on this thread's stack for as long as it is noted there.
+    let unwoken = UNWOKEN.try_with(Cell::get).ok().and_then(|unwoken| unsafe { unwoken.as_ref() });
+    let mut panic = unwoken.and_then(Unwoken::wake_left);
     while let Ok(Some(waker)) = OWED.try_with(|owed| owed.borrow_mut().pop_front()) {
         panic = first(panic, wake_caught(waker));
     }

@@ -362,6 +362,16 @@ impl<P: Policy> ObjectRule for WordRule<P> {
     }
 
     #[inline]
+    fn may_change_soon(outside: &WordPolicy<P>, attempt: Attempt) -> bool {
+        let alone = match attempt {
+            Attempt::Granted => false,
+            Attempt::Denied(word) => word & WAITERS == 0,
+            Attempt::Unknown => true,
+        };
+        P::LOOKS_AGAIN && !outside.barging && alone
+    }
+
+    #[inline]
     fn arrive(
         &mut self,
         outside: &WordPolicy<P>,

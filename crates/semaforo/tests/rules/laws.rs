@@ -50,10 +50,14 @@ impl Rule for Unruly {
             Deed::Panic => panic!("unruly"),
             Deed::Explode => std::panic::panic_any(Bomb(3)),
             Deed::CallBack => {
-                self.own.get().map(|own| own.with(|_| ()));
+                if let Some(own) = self.own.get() {
+                    own.with(|_| ());
+                }
             }
             Deed::Ask => {
-                self.own.get().map(|own| own.request(Deed::Nothing).wait());
+                if let Some(own) = self.own.get() {
+                    own.request(Deed::Nothing).wait();
+                }
             }
             Deed::Wait => drop(self.other.acquire(1).timeout(LONG).wait()),
             Deed::Cancel => self.stop.cancel(),

@@ -100,6 +100,6 @@ fn the_last_to_join_answers_all() {
     let mut steps: Vec<_> = (0..99).map(|number| Step::queued(object.request(number))).collect();
     let mut last = Step::new(object.request(99));
     // Answered, though perhaps told only when the batch of wake-ups had space again.
-    assert_eq!(last.poll().is_ready() || last.poll().is_ready(), true);
+    assert!(last.poll().is_ready() || last.poll().is_ready());
     steps.iter_mut().for_each(|step| assert_eq!(step.expect_ready(), 4950));
 }
