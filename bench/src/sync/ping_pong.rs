@@ -3,9 +3,37 @@
 use crate::java;
 use crate::placement::Placement;
 use crate::row::{Bar, Contestant, Row};
+use crate::workload::busy::beside_busy_processes;
 use crate::workload::{tasks, two_threads};
 
 pub(super) fn rows() -> Vec<Row> {
+    let mut rows = alone();
+    // Elsewhere there is no `nice`.
+    if cfg!(unix) {
+        rows.extend(busy());
+    }
+    rows
+}
+
+/// The same beside processes that yielding gives the core to.
+fn busy() -> [Row; 2] {
+    [
+        Row::new(
+            "ping-pong-busy-apart",
+            "ping-pong-apart, beside one busy process of lower priority per core",
+            || beside_busy_processes(semaphores(Placement::Apart)),
+        )
+        .bar(Bar::against("saa", 1.5)),
+        Row::new(
+            "ping-pong-busy-free",
+            "ping-pong-free, beside one busy process of lower priority per core",
+            || beside_busy_processes(with_java(Placement::Free)),
+        )
+        .bar(Bar::against("java", 1.5)),
+    ]
+}
+
+fn alone() -> Vec<Row> {
     vec![
         Row::new(
             "ping-pong-apart",

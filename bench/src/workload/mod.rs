@@ -5,6 +5,7 @@
 //! Primitives are leaked: requests queue on them, threads and tasks share them,
 //! and a benchmark is over before that matters.
 
+pub(crate) mod busy;
 pub(crate) mod one_thread;
 pub(crate) mod tasks;
 pub(crate) mod two_threads;
