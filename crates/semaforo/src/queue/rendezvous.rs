@@ -110,7 +110,7 @@ impl<T> fmt::Debug for Rendezvous<T> {
     }
 }
 
-/// A queue whose senders and takers meet in a [`Rendezvous`].
+/// A queue whose senders and takers meet in a rendezvous.
 pub trait RendezvousQueue: sealed::RendezvousQueue {}
 
 pub(super) mod sealed {

@@ -207,7 +207,7 @@ impl sealed::Limits for Limited {
 }
 
 /// What may end the waits of something that makes several requests: a time limit, a deadline and
-/// tokens. (What may end a single request is in its [`Bounds`].)
+/// tokens. (What may end a single request is in its `Bounds`.)
 #[derive(Clone, Debug, Default)]
 pub struct WaitLimits {
     timeout: Option<Duration>,
