@@ -9,7 +9,7 @@ use semaforo::rule::{Contended, Order, Reply, Rule, Waiting};
 
 use super::lending::units;
 use crate::support::{
-    Step, Waiter, eventually, exploding_waker, explodes, in_every_arrangement, in_its_own_process,
+    Step, Waiter, eventually, explodes, exploding_waker, in_every_arrangement, in_its_own_process,
     leaked, panic_of, panicking_waker, until_queued, waker_that,
 };
 
@@ -183,7 +183,7 @@ impl Rule for Bell {
     type Answer = ();
 
     fn serve(&mut self, (): ()) -> Reply<Self> {
-        self.0.release(1);
+        self.0.release(1).unwrap();
         Reply::Done(())
     }
 
