@@ -98,7 +98,8 @@ pub use waiting::Waiting;
 ///
 /// A rule that breaks them gets wrong answers, panics, or requests that wait for ever; never memory
 /// errors, and other objects go on. One that uses a `Contended`, waits by this library, or cancels a
-/// token panics there.
+/// token panics there. One that drops a request that waits for a `Contended` ends the process: the
+/// object knows the request, and cannot be locked.
 ///
 /// # Panics
 ///

@@ -16,7 +16,7 @@ use crate::wait::limits::WaitError;
 use crate::wait::operation::{AskOf, Handle, Operation, OutcomeOf, objects, sealed};
 use crate::wait::request::Request;
 use crate::wait::user_code;
-use crate::wait::wake::resume;
+use crate::wait::wake::{first, resume};
 
 /// A [`Rule`] behind a lock, and the requests that wait for it.
 ///
@@ -199,10 +199,8 @@ impl<R: Rule> Contended<R> {
         let (result, panic) = self
             .object
             .change_caught(|driven, (), lists, wakes| driven.change(lists, wakes, &mut change));
-        if let Some(Err(panic)) = result {
-            resume(panic);
-        }
-        if let Some(panic) = panic {
+        let undo_panic = result.and_then(Result::err);
+        if let Some(panic) = first(undo_panic, panic) {
             resume(panic);
         }
     }

@@ -260,7 +260,12 @@ impl<R: Rule> ObjectRule for Driven<R> {
     }
 
     fn joined(&mut self, (): &(), lists: &mut WaitLists<Slot<R>>, wakes: &mut Wakes) {
+        let before = lists.waiting;
         self.show_waiting(lists, wakes, R::joined);
+        if lists.waiting < before {
+            // Those that were answered may have been in the way of others.
+            self.show_waiting(lists, wakes, R::settle);
+        }
     }
 
     /// What was lent is undone, and is asked again; what is done is done.

@@ -11,6 +11,7 @@ use super::bounds::Bounds;
 use super::parker::{Backoff, Looks};
 use super::rule::{Arrival, Coming, Held, Lock, ObjectRule};
 use super::timer::{TIMER, Watch};
+use super::user_code::Leaving;
 use super::wait_lists::{Visit, WaitLists};
 use super::wait_queue::{Tick, TimedObject, WaitQueue, waiter_of};
 use super::waiter::{Lane, ListKind, Pointer, WaiterState};
@@ -445,7 +446,9 @@ impl<R: ObjectRule> ContendedObject<R> {
         waiter: Pointer<R::Ask>,
         change: impl FnOnce(&mut R, &R::Outside),
     ) {
+        let leaving = Leaving;
         let mut locked = self.lock();
+        std::mem::forget(leaving);
         // SAFETY: the lock is held; the owner's waiter is alive, and where its notes say.
         let was_behind = R::ONLY_HEADS_COUNT
             && locked.change(|_, _, lists| unsafe { lists.leave_from_behind(waiter) });

@@ -46,6 +46,22 @@ pub(crate) fn suspend<T>(rule: usize, code: impl FnOnce() -> T) -> Option<T> {
     result
 }
 
+/// Ends the process if it is dropped, which is to be [forgotten](std::mem::forget): around the locking for
+/// a request that is being dropped. A rule's own code may not lock an object of rules, and whatever
+/// unwound past this would free a request that such an object still knows.
+pub(crate) struct Leaving;
+
+impl Drop for Leaving {
+    #[cold]
+    fn drop(&mut self) {
+        eprintln!(
+            "semaforo: a rule dropped a request that waits for an object of rules, while its own is \
+             locked; the process ends, because the request cannot be withdrawn"
+        );
+        std::process::abort();
+    }
+}
+
 #[cold]
 #[inline(never)]
 fn refuse(what: &str) -> ! {

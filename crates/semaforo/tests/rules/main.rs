@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attacks;
 mod laws;
 mod lending;
 mod limits;
