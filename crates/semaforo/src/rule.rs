@@ -56,8 +56,12 @@
 //!   `Done(Err(Closed))`.
 //! - **Check before you change** in `serve`, and say so with [`is_whole`](Rule::is_whole); then a
 //!   request that makes it panic ends alone.
-//! - **Blocking under the lock** is found if it is this library's, and panics. Other blocking is not
-//!   found, and keeps everybody else waiting for the lock.
+//! - **Blocking under the lock** is found if it waits for a request of this library, and panics. Other
+//!   blocking is not found, and keeps all other users of the object waiting for the lock.
+//! - **A partner that waits** is met by a request that joins; [`try_request`](Contended::try_request)
+//!   never joins, and so meets none.
+//! - **A loan belongs outside**: dropped inside a `change` it panics, and if that is unwinding already,
+//!   Rust ends the process.
 //!
 //! # Examples
 //!
@@ -94,7 +98,9 @@ pub use waiting::Waiting;
 ///    served, or from an undo; never from anything else, such as a clock or an atomic.
 /// 5. [`ORDER`](Self::ORDER) looks at requests only.
 /// 6. The functions are short. They do not wait, do not cancel tokens, and do not use a [`Contended`],
-///    be it their own or another. They run on any thread, the timer's among them.
+///    be it their own or another, nor drop what waits for one. They wake no task, by releasing a
+///    semaphore or putting into a queue, say: its waker would run here, as if it were the rule's own
+///    code. They run on any thread, the timer's among them.
 ///
 /// A rule that breaks them gets wrong answers, panics, or requests that wait for ever; never memory
 /// errors, and other objects go on. One that uses a `Contended`, waits by this library, or cancels a
@@ -174,6 +180,6 @@ pub enum Order<Q> {
     /// O(`n`²).
     Conflict(fn(&Q, &Q) -> bool),
     /// None for any: each is served as soon as it can be, the one that came first before others. Costs
-    /// O(`n`).
+    /// O(`n`) for every request that is served.
     Any,
 }

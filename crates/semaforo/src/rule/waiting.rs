@@ -115,7 +115,7 @@ impl<R: Rule> Waiting<'_, R> {
     /// Offers to the rule all requests that need not wait for another. True if some were served, and so
     /// others may be.
     fn serve_all(&mut self, rule: &mut R) -> bool {
-        let mut served = false;
+        let (mut served, mut was_in_vain) = (false, false);
         let mut keys_in_vain = HashSet::new();
         let mut next = self.lists.first(LANE);
         while let Some(waiter) = next.filter(|_| !self.has_panicked) {
@@ -130,10 +130,15 @@ impl<R: Rule> Waiting<'_, R> {
             if key.is_some_and(|key| keys_in_vain.contains(&key)) {
                 continue;
             }
-            if self.serve_one(waiter, rule) {
-                served = true;
-            } else {
+            if !self.serve_one(waiter, rule) {
+                was_in_vain = true;
                 keys_in_vain.extend(key);
+                continue;
+            }
+            served = true;
+            if was_in_vain && matches!(R::ORDER, Order::Any) {
+                // What it changed is for the first of those that can be served now.
+                break;
             }
         }
         served && !self.is_empty() && !self.has_panicked

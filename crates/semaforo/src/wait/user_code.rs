@@ -28,11 +28,17 @@ pub(crate) fn catch<T>(code: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(code))
 }
 
+/// Whether this thread runs a user's code under a lock.
+#[inline]
+fn is_running() -> bool {
+    RUNNING.try_with(Cell::get).unwrap_or(0) != 0
+}
+
 /// # Panics
 /// In a user's code that runs under a lock.
 #[inline]
 pub(crate) fn forbid(what: &str) {
-    if RUNNING.try_with(Cell::get).unwrap_or(0) != 0 {
+    if is_running() {
         refuse(what);
     }
 }
@@ -54,6 +60,9 @@ pub(crate) struct Leaving;
 impl Drop for Leaving {
     #[cold]
     fn drop(&mut self) {
+        if !is_running() {
+            return;
+        }
         eprintln!(
             "semaforo: a rule dropped a request that waits for an object of rules, while its own is \
              locked; the process ends, because the request cannot be withdrawn"

@@ -287,10 +287,10 @@ fn requests_are_small() {
     check!(64, 136: reentrant_read_write.read_as(&key), reentrant_read_write.write_as(&key));
     check!(64, 136: exchanger.exchange(1));
     check!(72, 144: queue.put(1), queue.take());
-    check!(80, 152: condition.wait(mutex.lock().wait()));
+    check!(72, 144: condition.wait(mutex.lock().wait()));
     let (second, third) = (Condition::new(), Condition::new());
-    check!(136, 208: second.wait(reentrant.lock_as(&key).wait().unwrap()));
-    check!(144, 216: third.wait(reentrant_read_write.write_as(&key).wait().unwrap()));
+    check!(128, 200: second.wait(reentrant.lock_as(&key).wait().unwrap()));
+    check!(136, 208: third.wait(reentrant_read_write.write_as(&key).wait().unwrap()));
     check!(88, 160: transfer.transfer(1), transfer.take(), synchronous.put(1), synchronous.take());
     assert!(differing.is_empty(), "other sizes than promised: {differing:#?}");
 }

@@ -4,7 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semaforo::Semaphore;
 use semaforo::rule::{Contended, Order, Reply, Rule, Waiting};
 
 use super::lending::units;
@@ -173,37 +172,6 @@ fn an_undo_and_a_waker_panic_at_once() {
         assert!(explodes(|| drop(loan)));
         waits.expect_ready();
     });
-}
-
-/// A rule that wakes others with an object that is none of a rule.
-struct Bell(Arc<Semaphore>);
-
-impl Rule for Bell {
-    type Request = ();
-    type Answer = ();
-
-    fn serve(&mut self, (): ()) -> Reply<Self> {
-        self.0.release(1).unwrap();
-        Reply::Done(())
-    }
-
-    fn is_whole(&self) -> bool {
-        true
-    }
-}
-
-/// Defect, or a gap of law 6: a waker runs inside the rule's code, where it may not use any `Contended`,
-/// and is the one that panics.
-#[test]
-fn a_rule_wakes_a_task_that_uses_an_object() {
-    let bell = Arc::new(Semaphore::new(0));
-    let object = Contended::new(Bell(Arc::clone(&bell)));
-    let other = leaked(units(0));
-    let mut waits = Step::new(bell.acquire(1));
-    assert!(waits.poll_with(&waker_that(|| other.change(|rule, _| rule.free += 1))).is_pending());
-    object.request(()).wait();
-    assert_eq!(other.with(|rule| rule.free), 1);
-    drop(waits.expect_ready());
 }
 
 // What holds.
