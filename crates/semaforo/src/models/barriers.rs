@@ -50,7 +50,7 @@ fn meet_twice<S: Side, const OWN: usize>((barrier, came): &(Barrier, [AtomicU32;
     }
 }
 
-/// Two meet twice: nobody goes on before the other has come.
+/// Two meet twice: neither goes on before the other has come.
 fn two_meet_twice<S: Side>() {
     explore_within(4, || {
         let (barrier, _) = with((Barrier::new(2), [AtomicU32::new(0), AtomicU32::new(0)]))

@@ -94,7 +94,7 @@ fn two_takes_against_a_put() {
     });
 }
 
-/// The same from the first look at the queues on, and those who take may have to wait too.
+/// The same from the first look at the queues on, and the takers may have to wait too.
 fn two_takes_against_the_first_look<S: Side>() {
     explore_within(3, || {
         let (pair, basket) = with((full(), Basket::default())).race([

@@ -74,7 +74,7 @@ fn asking_while_the_word_moves() {
     });
 }
 
-/// One who was granted a permit asks who holds it: it does, although whoever granted it may not be
+/// One who was granted a permit asks who holds it: it does, although the thread that granted it may not be
 /// done.
 fn asking_while_granted<S: Side>() {
     explore(|| {

@@ -16,7 +16,7 @@ fn no_room() -> Arc<SynchronousQueue<u32>> {
     Arc::default()
 }
 
-/// Two meet, whoever comes first.
+/// Two meet, in either order.
 fn two_meet<S: Side>() {
     explore(|| {
         let queue = with(SynchronousQueue::new()).race([

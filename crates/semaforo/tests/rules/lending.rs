@@ -97,7 +97,7 @@ fn a_loan_that_is_not_claimed_goes_to_the_next_request() {
     eventually("the third has it", || third.wakes() > 0 || free(&object) > 0);
 }
 
-/// As soon as what a passed-over request asks for is free it has it, whoever else waits.
+/// As soon as what a passed-over request asks for is free it has it, whatever other requests wait.
 #[test]
 fn a_request_that_comes_back_waits_for_no_other() {
     let object = units(0);
